@@ -36,6 +36,10 @@ if(LOCKSTEP_SANITIZE)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 
+if(LOCKSTEP_BUILD_FUZZERS)
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # Sources that fit the machine and the libraries found: CMake chooses, no #ifdef does.
 function(lockstep_select_sources out)
   set(list ${${out}})
