@@ -20,7 +20,7 @@ namespace lockstep::autograd {
 struct Leaf {
   Tensor memory;  ///< where the gradient lives; may be a slice of a bucket
   GradState state = GradState::Undefined;
-  std::vector<std::pair<int64_t, GradHook>> hooks;
+  std::vector<std::pair<int64_t, std::shared_ptr<GradHook>>> hooks;
   std::shared_ptr<const GradSync> sync;
   int64_t next_hook_id = 1;
   uint64_t visit = 0;   ///< the backward that counted `pending`
