@@ -98,6 +98,12 @@ void set_grad_sync(const Tensor& leaf, std::shared_ptr<const GradSync> sync) {
 
 const GradSync* grad_sync(const Tensor& leaf) { return require_leaf(leaf, "grad_sync").sync.get(); }
 
+void set_leaf_name(const Tensor& leaf, std::string name) {
+  require_leaf(leaf, "set_leaf_name").name = std::move(name);
+}
+
+const std::string& leaf_name(const Tensor& leaf) { return require_leaf(leaf, "leaf_name").name; }
+
 SavedTensor::SavedTensor(const Tensor& tensor)
     : tensor_(tensor.detach()), version_(tensor.storage().version()) {}
 

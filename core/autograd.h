@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "core/tensor.h"
 
@@ -91,6 +92,11 @@ void mark_reduced(const Tensor& leaf);
 void set_grad_sync(const Tensor& leaf, std::shared_ptr<const GradSync> sync);
 /// The DDP state of the leaf, or null.
 const GradSync* grad_sync(const Tensor& leaf);
+
+/// The parameter's dotted path ("0.weight"), so that errors name it wherever its tensor went. DDP
+/// sets it; empty until then.
+void set_leaf_name(const Tensor& leaf, std::string name);
+const std::string& leaf_name(const Tensor& leaf);
 
 struct BackwardOptions {
   bool retain_graph = false;  ///< keep saved tensors, so that backward may run again

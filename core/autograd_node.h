@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Leaf {
   GradState state = GradState::Undefined;
   std::vector<std::pair<int64_t, std::shared_ptr<GradHook>>> hooks;
   std::shared_ptr<const GradSync> sync;
+  std::string name;  ///< the parameter's dotted path, set by DDP so that errors can name it
   int64_t next_hook_id = 1;
   uint64_t visit = 0;   ///< the backward that counted `pending`
   int64_t pending = 0;  ///< contributions still to come in it
