@@ -4,6 +4,7 @@ target_link_libraries(lockstep_programs INTERFACE lockstep_dist)
 if(NOT LOCKSTEP_SANITIZE)
   target_link_options(lockstep_programs INTERFACE -static-libstdc++ -static-libgcc
                       $<$<CONFIG:Release>:-Wl,-s>)
+  target_sources(lockstep_programs INTERFACE ${PROJECT_SOURCE_DIR}/apps/find_object.cpp)
 endif()
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/apps/demo.cpp)
@@ -12,9 +13,9 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/apps/demo.cpp)
   set_target_properties(demo PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endif()
 
-# All of apps/ but main.cpp is a library, so that tests and fuzzers can link it.
+# All of apps/ but these is a library, so that tests and fuzzers can link it.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.cpp)
-list(FILTER sources EXCLUDE REGEX "/(demo|main)\\.cpp$")
+list(FILTER sources EXCLUDE REGEX "/(demo|main|find_object)\\.cpp$")
 if(sources)
   add_library(lockstep_apps STATIC ${sources})
   target_link_libraries(lockstep_apps PUBLIC lockstep_dist
