@@ -146,8 +146,8 @@ template <typename Saved, typename Backward>
 class ClosureNode final : public Node {
  public:
   ClosureNode(const char* name, const Tensor& output, std::initializer_list<Tensor> inputs,
-              Saved saved, Backward backward)
-      : Node(name, output, inputs), saved_(std::move(saved)), backward_(std::move(backward)) {}
+              Saved saved, Backward function)
+      : Node(name, output, inputs), saved_(std::move(saved)), backward_(std::move(function)) {}
   void backward(BackwardContext& context) override { backward_(context, std::as_const(saved_)); }
   void release() override { saved_ = Saved{}; }
 
