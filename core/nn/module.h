@@ -32,7 +32,8 @@ class Module {
   std::vector<Tensor> parameters() const;
   std::vector<NamedTensor> named_buffers() const;
 
-  /// Parameters and buffers under PyTorch's names; the tensors share memory with the module.
+  /// Parameters and buffers under PyTorch's names, a shared one under each of its names; the
+  /// tensors share memory with the module.
   std::vector<NamedTensor> state_dict() const;
   /// Copies the values in. Throws Error(BadData) listing every missing and unexpected name and
   /// every differing shape; then nothing was changed.
@@ -60,7 +61,9 @@ class Module {
   void register_module(std::string name, std::shared_ptr<Module> module);
 
  private:
-  void collect(const std::string& prefix, bool buffers, std::vector<NamedTensor>& out) const;
+  enum class Kind { Parameters, Buffers, State };
+  void collect(const std::string& prefix, Kind kind, std::vector<NamedTensor>& out) const;
+  void check_name(const char* operation, const std::string& name) const;
 
   bool training_ = true;
   std::vector<NamedTensor> parameters_;
