@@ -1,15 +1,24 @@
 // CPU dispatch decision, made once.
 #include "core/base/cpu.h"
 
+#include <cpuid.h>
+
 #include "core/base/env.h"
 #include "core/base/error.h"
 
 namespace lockstep {
 namespace {
 
+// By cpuid, because clang 14 has no __builtin_cpu_supports("f16c").
+bool cpu_has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+// The first two also say whether the system saves the wide registers.
 bool cpu_has_avx2() {
   return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-         __builtin_cpu_supports("f16c") != 0;
+         cpu_has_f16c();
 }
 
 CpuCapability decide() {
