@@ -37,7 +37,9 @@ if(LOCKSTEP_SANITIZE)
 endif()
 
 if(LOCKSTEP_BUILD_FUZZERS)
-  target_compile_options(lockstep_flags INTERFACE -fsanitize=fuzzer-no-link)
+  set(coverage -fprofile-instr-generate -fcoverage-mapping)  # for tests/fuzz/coverage.py
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=fuzzer-no-link ${coverage})
+  target_link_options(lockstep_flags INTERFACE ${coverage})
 endif()
 
 # Sources that fit the machine and the libraries found: CMake chooses, no #ifdef does.

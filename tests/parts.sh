@@ -81,9 +81,10 @@ script_part() {
 fuzz_one() {
   local name=$1 corpus=build/fuzz/corpus/$1
   mkdir -p "$corpus"
-  "build/fuzz/tests/$name" -max_total_time=60 -runs=1000000 -timeout=10 -rss_limit_mb=2048 \
-    -print_final_stats=1 -artifact_prefix="build/fuzz/$name-" "$corpus" \
-    "tests/fuzz/corpus/${name%_fuzz}" > "build/fuzz/$name.log" 2>&1
+  LLVM_PROFILE_FILE=build/fuzz/$name.profraw "build/fuzz/tests/$name" -max_total_time=60 \
+    -runs=1000000 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/$name-" "$corpus" "tests/fuzz/corpus/${name%_fuzz}" \
+    > "build/fuzz/$name.log" 2>&1
   echo $? > "build/fuzz/$name.status"
 }
 export -f fuzz_one
@@ -112,6 +113,7 @@ fuzz_part() {
       tail -30 "build/fuzz/$name.log"
     fi
   done
+  script_part tests/fuzz/coverage.py
 }
 
 # The closing lines and the exit status of tests/run.sh.
