@@ -23,6 +23,8 @@ target_compile_options(lockstep_flags INTERFACE
   # The results are the same bits for every compiler and CPU: a product and a sum are fused only
   # where the source says std::fma.
   -ffp-contract=off
+  # Messages name files as "core/tensor.cpp", on whichever machine they were compiled.
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
   # The linker drops what a program does not use.
   -ffunction-sections -fdata-sections)
 target_link_options(lockstep_flags INTERFACE -Wl,--gc-sections)
