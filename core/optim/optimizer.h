@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,10 +14,11 @@
 
 namespace lockstep::optim {
 
-/// Values that schedulers change; one group for all parameters.
+/// One group of values for all parameters; schedulers change some of them.
 class Optimizer {
  public:
-  /// Throws Error when the list is empty or a tensor is not a leaf that requires grad.
+  /// Throws Error when the list is empty, a tensor is not a leaf that requires grad or occurs
+  /// twice, or lr is negative.
   explicit Optimizer(std::vector<nn::NamedTensor> parameters, double lr);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
@@ -28,26 +32,55 @@ class Optimizer {
 
   double lr() const { return lr_; }
   void set_lr(double lr) { lr_ = lr; }
+  /// SGD's momentum, AdamW's beta1: what OneCycleLR moves against the learning rate.
+  virtual double momentum() const = 0;
+  virtual void set_momentum(double momentum) = 0;
+  /// The learning rate that schedules start from: the current one at the first call, then fixed, so
+  /// that several schedulers of one optimizer share it.
+  double initial_lr();
+  void set_initial_lr(double lr) { initial_lr_ = lr; }
   int64_t num_steps() const { return num_steps_; }
   const std::vector<nn::NamedTensor>& named_parameters() const { return parameters_; }
 
-  /// Named state tensors ("0.weight.momentum_buffer") and scalars, enough to continue bit for bit.
-  virtual std::vector<nn::NamedTensor> state_tensors() const = 0;
-  virtual void load_state_tensors(const std::vector<nn::NamedTensor>& state) = 0;
+  /// Everything that is needed to continue bit for bit: "lr", "momentum", "num_steps", and the
+  /// state of each parameter that was stepped ("0.weight.momentum_buffer"). The latter share
+  /// memory.
+  std::vector<nn::NamedTensor> state_tensors();
+  /// Copies such a state in; parameters that it does not mention start anew. Throws Error(BadData)
+  /// for an unknown name, a wrong shape or dtype, or half of a parameter's state; then nothing was
+  /// changed.
+  void load_state_tensors(const std::vector<nn::NamedTensor>& state);
 
  protected:
   /// Parameters [i] for i in `active` have a gradient, checked.
   virtual void apply(const std::vector<size_t>& active) = 0;
+
+  /// What the state of one parameter consists of: {"exp_avg", its tensor}, ...; undefined tensors
+  /// before the parameter's first step.
+  struct Slot {
+    const char* name;
+    Tensor* tensor;
+  };
+  virtual std::vector<Slot> slots(size_t parameter) = 0;
+  /// The parameter's own count of steps, null when the optimizer keeps none.
+  virtual int64_t* step_counter(size_t parameter) = 0;
+
+  /// The parameter's name, or its position when it has none.
+  std::string name_of(size_t parameter) const;
 
   std::vector<nn::NamedTensor> parameters_;
   double lr_;
   int64_t num_steps_ = 0;
 
  private:
+  void check_reduced(const std::vector<size_t>& active) const;
+  void check_state(const std::map<std::string, Tensor>& given);
+
+  std::optional<double> initial_lr_;
   std::vector<size_t> active_;  ///< kept, so that a steady step allocates nothing
 };
 
-/// {"", p}, {"", q}: for callers that have no names.
+/// {"", p}, {"", q}: for callers that have no names; errors and states then say the position.
 std::vector<nn::NamedTensor> unnamed(const std::vector<Tensor>& parameters);
 
 struct SGDOptions {
@@ -68,15 +101,20 @@ class SGD : public Optimizer {
   SGD(std::vector<nn::NamedTensor> parameters, SGDOptions options);
   SGD(const std::vector<Tensor>& parameters, SGDOptions options)
       : SGD(unnamed(parameters), options) {}
-  std::vector<nn::NamedTensor> state_tensors() const override;
-  void load_state_tensors(const std::vector<nn::NamedTensor>& state) override;
+  ~SGD() override;
+  double momentum() const override { return options_.momentum; }
+  void set_momentum(double momentum) override { options_.momentum = momentum; }
 
  protected:
   void apply(const std::vector<size_t>& active) override;
+  std::vector<Slot> slots(size_t parameter) override;
+  int64_t* step_counter(size_t) override { return nullptr; }
 
  private:
+  struct Work;  ///< the kernel's argument lists, kept from step to step
   SGDOptions options_;
   std::vector<Tensor> momentum_;  ///< undefined until the parameter's first step
+  std::unique_ptr<Work> work_;
 };
 
 struct AdamWOptions {
@@ -96,11 +134,14 @@ class AdamW : public Optimizer {
   AdamW(std::vector<nn::NamedTensor> parameters, AdamWOptions options);
   AdamW(const std::vector<Tensor>& parameters, AdamWOptions options)
       : AdamW(unnamed(parameters), options) {}
-  std::vector<nn::NamedTensor> state_tensors() const override;
-  void load_state_tensors(const std::vector<nn::NamedTensor>& state) override;
+  ~AdamW() override;
+  double momentum() const override { return options_.beta1; }
+  void set_momentum(double momentum) override { options_.beta1 = momentum; }
 
  protected:
   void apply(const std::vector<size_t>& active) override;
+  std::vector<Slot> slots(size_t parameter) override;
+  int64_t* step_counter(size_t parameter) override;
 
  private:
   struct State {
@@ -109,8 +150,10 @@ class AdamW : public Optimizer {
     Tensor max_exp_avg_sq;  ///< amsgrad only
     int64_t step = 0;
   };
+  struct Work;
   AdamWOptions options_;
   std::vector<State> state_;
+  std::unique_ptr<Work> work_;
 };
 
 /// Scales all gradients by min(1, max_norm / (norm + 1e-6)), always multiplied, where norm is the
