@@ -14,7 +14,7 @@ namespace lockstep::ops {
 /// output = input * weight^T + bias
 ///   grad_input = grad_output * weight; grad_weight = grad_output^T * input; grad_bias = sum_n
 ///   grad_output
-/// input [N, in] or [in]; weight [out, in]; bias [out] or undefined; returns [N, out] or [out]
+/// input [..., in]; weight [out, in]; bias [out] or undefined; returns [..., out]
 /// source: torch.nn.functional.linear
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = Tensor());
 
@@ -40,8 +40,8 @@ Tensor sum(const Tensor& input);
 /// sum / numel, shape []; NaN for an empty tensor. source: torch.mean
 Tensor mean(const Tensor& input);
 
-/// The same elements under another shape, shared, not copied; one extent may be -1.
-/// source: torch.Tensor.view
+/// The same elements under another shape of as many elements, shared, not copied; any dtype.
+/// (Tensor::view also takes an extent of -1.) source: torch.Tensor.view
 Tensor view(const Tensor& input, const Shape& shape);
 
 /// softmax over the last dimension: exp(x - max) / sum exp(x - max). source: torch.softmax(dim=-1)
