@@ -7,6 +7,7 @@
 #include <Eigen/Core>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -115,6 +116,16 @@ void check_error(Body&& body, std::initializer_list<const char*> parts) {
     CAPTURE(part);
     CHECK(message.find(part) != std::string::npos);
   }
+}
+
+/// A tensor that says it is on a CUDA device, to see how a build without CUDA refuses it.
+inline Tensor cuda_tensor(const Shape& shape, DType dtype) {
+  auto owner = std::make_shared<std::vector<double>>(static_cast<size_t>(shape.numel()) + 1);
+  const int64_t nbytes = shape.numel() * element_size(dtype);
+  void* const data = owner->data();
+  return Tensor::from_storage(
+      Storage::borrow(data, nbytes, Device(DeviceType::CUDA, 0), std::move(owner)), 0, shape,
+      dtype);
 }
 
 inline constexpr DType kFloatingTypes[] = {DType::Float64, DType::Float32, DType::Float16,
