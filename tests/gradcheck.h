@@ -24,7 +24,7 @@ inline constexpr double kSlack = 32.0;
 /// f must be smooth within a step of the inputs, and deterministic.
 template <typename Function>
 void gradcheck(Function&& f, std::vector<Tensor> inputs, unsigned seed = 1) {
-  for (Tensor& input : inputs) input.requires_grad_();
+  for (Tensor& input : inputs) input = input.clone().requires_grad_();  // the caller's stay
   const Tensor output = f(inputs);
   const Tensor weights = random_tensor(output.shape(), DType::Float64, seed);
   output.backward(weights);

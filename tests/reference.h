@@ -33,7 +33,8 @@ inline Tensor random_tensor(const Shape& shape, DType dtype, unsigned seed, doub
 inline Matrix to_matrix(const Tensor& tensor) {
   const std::vector<double> values = tensor.to(DType::Float64).to_vector<double>();
   const int64_t columns = tensor.dim() == 0 ? 1 : tensor.size(-1);
-  const int64_t rows = tensor.dim() <= 1 ? 1 : tensor.numel() / std::max<int64_t>(columns, 1);
+  int64_t rows = 1;
+  for (int d = 0; d + 1 < tensor.dim(); ++d) rows *= tensor.size(d);
   Matrix result(rows, columns);
   for (size_t i = 0; i < values.size(); ++i) result.data()[i] = values[i];
   return result;
