@@ -22,7 +22,8 @@ struct DdpOptions {
 /// Wraps a module that outlives it. Construction is collective: the fingerprint of the model
 /// (names, order, shapes, dtypes, requires_grad, buffers, options) is compared first, and a
 /// difference is an Error on *every* rank that lists what differs; then parameters and buffers are
-/// broadcast from rank 0. source: torch.nn.parallel.DistributedDataParallel
+/// broadcast from rank 0. Parameters must be on the process group's device, and at least one must
+/// require grad. source: torch.nn.parallel.DistributedDataParallel
 class DistributedDataParallel {
  public:
   DistributedDataParallel(nn::Module& module, std::shared_ptr<ProcessGroup> process_group,
@@ -32,7 +33,9 @@ class DistributedDataParallel {
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
   /// The module's forward. Its backward averages the gradients over all ranks and ends with every
-  /// parameter reduced, or an Error that names those that were not.
+  /// parameter reduced, or an Error that names those that were not. Collective in training when the
+  /// module has buffers and broadcast_buffers is set, and in the second synchronised forward; a
+  /// forward under a NoGradGuard or a no_sync guard communicates nothing, so one rank may evaluate.
   Tensor forward(const Tensor& input);
   Tensor operator()(const Tensor& input) { return forward(input); }
 
@@ -59,12 +62,17 @@ class DistributedDataParallel {
   void eval() { module_.eval(); }
 
   /// The reducer, for tests and reports: bucket plan, order of events.
+  Reducer& reducer() { return *reducer_; }
   const Reducer& reducer() const { return *reducer_; }
 
  private:
+  void check_device(const std::vector<nn::NamedTensor>& tensors) const;
+  void broadcast(const std::vector<nn::NamedTensor>& tensors);
+
   nn::Module& module_;
   std::shared_ptr<ProcessGroup> process_group_;
   DdpOptions options_;
+  std::vector<nn::NamedTensor> buffers_;
   std::shared_ptr<autograd::GradSync> sync_;
   std::unique_ptr<Reducer> reducer_;
 };
