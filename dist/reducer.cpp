@@ -2,6 +2,7 @@
 // order, finalized.
 #include "dist/reducer.h"
 
+#include <chrono>
 #include <utility>
 
 #include "core/autograd_node.h"
@@ -114,6 +115,8 @@ void Reducer::finalize(bool completed) {
 }
 
 void Reducer::wait_for_buckets() {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
   for (size_t b = 0; b < buckets_.size(); ++b) {
     process_group_->set_phase({"finalize", num_reductions_, static_cast<int64_t>(b)});
     try {
@@ -126,6 +129,7 @@ void Reducer::wait_for_buckets() {
     next_reduced_ = b + 1;
     record(ReducerEventKind::BucketReduced, static_cast<int64_t>(b));
   }
+  exposed_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 // After a failure: nothing may still write into the buckets when this returns.

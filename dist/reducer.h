@@ -54,6 +54,9 @@ class Reducer {
   bool has_rebuilt() const { return rebuild_ == Rebuild::Done; }
   /// Backwards that ended with every gradient averaged.
   int64_t num_reductions() const { return num_reductions_; }
+  /// Seconds, over all backwards, that this rank waited for buckets after its last gradient was
+  /// complete: the communication that backward did not hide.
+  double exposed_seconds() const { return exposed_seconds_; }
   /// True once the all-reduce of this backward's bucket is over. For tests and reports.
   bool is_reduced(int64_t bucket) const;
 
@@ -124,6 +127,7 @@ class Reducer {
   Rebuild rebuild_ = Rebuild::WaitsForArrivals;
   std::vector<int64_t> arrivals_;
   int64_t num_reductions_ = 0;
+  double exposed_seconds_ = 0;
   bool recording_ = false;
   std::vector<ReducerEvent> events_;
 };
