@@ -1,6 +1,8 @@
 // Checked construction and printing of shapes.
 #include "core/shape.h"
 
+#include <limits>
+
 #include "core/base/error.h"
 
 namespace lockstep {
@@ -15,6 +17,9 @@ Shape::Shape(std::span<const int64_t> sizes) {
                    "shape: the product of the extents overflows 64 bits");
     sizes_[static_cast<size_t>(dim_++)] = size;
   }
+  // So that no product of an extent and an element's size can overflow.
+  LOCKSTEP_CHECK(numel <= std::numeric_limits<int64_t>::max() / 16, "shape: ", *this, " has ",
+                 numel, " elements, more than can be addressed");
 }
 
 int64_t Shape::numel() const {

@@ -23,9 +23,11 @@ void require_defined(const void* impl, const char* operation) {
 Tensor Tensor::from_storage(Storage storage, int64_t offset, const Shape& shape, DType dtype) {
   LOCKSTEP_CHECK(storage.defined(), "from_storage: the storage is undefined");
   const int64_t size = element_size(dtype);
-  LOCKSTEP_CHECK(offset >= 0 && (offset + shape.numel()) * size <= storage.nbytes(),
-                 "from_storage: shape ", shape, " of ", dtype, " at element ", offset, " needs ",
-                 (offset + shape.numel()) * size, " bytes, the storage has ", storage.nbytes());
+  const int64_t capacity = storage.nbytes() / size;
+  LOCKSTEP_CHECK(offset >= 0 && offset <= capacity && shape.numel() <= capacity - offset,
+                 "from_storage: shape ", shape, " of ", dtype, " at element ", offset,
+                 " needs more than the storage's ", storage.nbytes(), " bytes (", capacity,
+                 " elements)");
   const auto address = reinterpret_cast<uintptr_t>(storage.data());
   LOCKSTEP_CHECK(address % static_cast<uintptr_t>(size) == 0,
                  "from_storage: the memory is not aligned to ", dtype);

@@ -113,7 +113,7 @@ template <typename Body>
 void check_error(Body&& body, std::initializer_list<const char*> parts) {
   const std::string message = error_of(body);
   CAPTURE(message);
-  for (const char* part : parts) {
+  for (const std::string part : parts) {
     CAPTURE(part);
     CHECK(message.find(part) != std::string::npos);
   }
