@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/autograd.h"
@@ -136,8 +137,8 @@ TEST_CASE("Dropout works in training only") {
 
 TEST_CASE("Sequential: names, and Linear followed by ReLU has the same bits as one by one") {
   manual_seed(3);
-  nn::Sequential model(nn::Linear(6, 5), nn::ReLU(), nn::Linear(5, 4), nn::ReLU(), nn::GELU(),
-                       nn::Linear(4, 2));
+  nn::Sequential model{nn::Linear(6, 5), nn::ReLU(), nn::Linear(5, 4),
+                       nn::ReLU(),       nn::GELU(), nn::Linear(4, 2)};
   std::vector<std::string> names;
   for (const auto& [name, tensor] : model.named_parameters()) names.push_back(name);
   CHECK(names ==
@@ -161,6 +162,22 @@ TEST_CASE("Sequential: names, and Linear followed by ReLU has the same bits as o
   };
   CHECK(gradients([&](const Tensor& input) { return model(input); }) == gradients(one_by_one));
   CHECK(nn::Sequential()(x).is_same(x));
+}
+
+TEST_CASE("Sequential constructs its layers from left to right") {
+  manual_seed(0);
+  const nn::Sequential model{nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 4)};
+  manual_seed(0);
+  const nn::Linear first(8, 16);
+  const nn::Linear second(16, 4);
+  const auto p = model.parameters();
+  CHECK(bitwise_equal(p.at(0), first.weight));
+  CHECK(bitwise_equal(p.at(3), second.bias));
+  // Parentheses promise no order, so they are no way to write it.
+  CHECK_FALSE(std::is_constructible_v<nn::Sequential, nn::Linear, nn::ReLU>);
+  // One module twice: one set of parameters.
+  const auto shared = std::make_shared<nn::Linear>(3, 3);
+  CHECK(nn::Sequential{shared, nn::ReLU(), shared}.parameters().size() == 2);
 }
 
 TEST_CASE("Sequential leaves a subclass of Linear its own forward") {

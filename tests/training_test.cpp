@@ -49,7 +49,7 @@ template <typename MakeOptimizer>
 Result train(MakeOptimizer&& make_optimizer) {
   const Data data = make_data();
   manual_seed(0);
-  nn::Sequential model(nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 4));
+  nn::Sequential model{nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 4)};
   const nn::CrossEntropyLoss criterion;
   const auto optimizer = make_optimizer(model.named_parameters());
   Result result;

@@ -60,6 +60,10 @@ Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim) {
 
 Tensor Embedding::forward(const Tensor& indices) { return ops::embedding(indices, weight); }
 
+Sequential::Sequential(std::initializer_list<Item> modules) {
+  for (const Item& item : modules) add(item.module_);
+}
+
 void Sequential::add(std::shared_ptr<Module> module) {
   register_module(std::to_string(modules_.size()), module);
   modules_.push_back(std::move(module));

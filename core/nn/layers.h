@@ -1,7 +1,10 @@
 // The layers, under PyTorch's names, with PyTorch's initial values (bit for bit on the CPU).
 #pragma once
 
+#include <concepts>
+#include <initializer_list>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/nn/module.h"
@@ -74,15 +77,28 @@ class Embedding : public Module {
   Tensor weight;
 };
 
-/// Modules one after the other, named "0", "1", ...: Sequential model(Linear(64, 64), ReLU(), ...).
-/// source: torch.nn.Sequential
+/// Modules one after the other, named "0", "1", ...:
+///   nn::Sequential model{nn::Linear(64, 64), nn::ReLU(), nn::Linear(64, 10)};
+/// Braces, because C++ evaluates what is in braces from left to right, so that the layers draw
+/// their initial values in the order in which they stand; parentheses promise no order and do not
+/// compile. source: torch.nn.Sequential
 class Sequential : public Module {
  public:
+  /// Any module by value, or one that is shared with others.
+  class Item {
+   public:
+    template <std::derived_from<Module> M>
+    Item(M module) : module_(std::make_shared<M>(std::move(module))) {}  // NOLINT: converts
+    template <std::derived_from<Module> M>
+    Item(std::shared_ptr<M> module) : module_(std::move(module)) {}  // NOLINT: converts
+
+   private:
+    friend class Sequential;
+    std::shared_ptr<Module> module_;
+  };
+
   Sequential() = default;
-  template <typename... Modules>
-  explicit Sequential(Modules... modules) {
-    (add(std::make_shared<Modules>(std::move(modules))), ...);
-  }
+  Sequential(std::initializer_list<Item> modules);
   void add(std::shared_ptr<Module> module);
   Tensor forward(const Tensor& input) override;
   size_t size() const { return modules_.size(); }
