@@ -83,12 +83,11 @@ std::vector<uint8_t> read_file(const std::string& path) {
   return bytes;
 }
 
-void write_file_atomically(const std::string& path,
-                           std::span<const std::span<const uint8_t>> pieces) {
+void replace_file(const std::string& path, std::span<const std::span<const uint8_t>> parts) {
   const std::string temporary = concat(path, ".tmp.", ::getpid());
   try {
     File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, "write");
-    for (const auto piece : pieces) file.write(piece);
+    for (const auto part : parts) file.write(part);
     file.sync();
     file.close();
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail("write", path, errno);

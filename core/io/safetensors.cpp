@@ -142,8 +142,8 @@ void check_tiling(const std::vector<Entry>& entries, uint64_t data_bytes, const 
   }
 }
 
-std::map<std::string, std::string> parse_metadata(const Json& json, const std::string& name) {
-  std::map<std::string, std::string> metadata;
+Metadata parse_metadata(const Json& json, const std::string& name) {
+  Metadata metadata;
   if (!json.is_object()) refuse(name, "its __metadata__ is not a JSON object");
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) refuse(name, concat("metadata \"", key, "\" is not a string"));
@@ -154,15 +154,16 @@ std::map<std::string, std::string> parse_metadata(const Json& json, const std::s
 
 }  // namespace
 
-Safetensors parse_safetensors(std::span<const uint8_t> bytes, const std::string& name) {
+NamedTensors parse_safetensors(std::span<const uint8_t> bytes, const std::string& name,
+                               Metadata* metadata) {
   const Json header = parse_header(bytes, name);
   const size_t data_begin = kLengthBytes + static_cast<size_t>(little_endian(bytes));
   const std::span<const uint8_t> data = bytes.subspan(data_begin);
-  Safetensors result;
+  Metadata strings;
   std::vector<Entry> entries;
   for (const auto& [key, json] : header.items()) {
     if (key == kMetadata) {
-      result.metadata = parse_metadata(json, name);
+      strings = parse_metadata(json, name);
     } else {
       entries.push_back(parse_entry(key, json, data.size(), name));
     }
@@ -171,19 +172,21 @@ Safetensors parse_safetensors(std::span<const uint8_t> bytes, const std::string&
     return std::pair(a.range.begin, a.range.end) < std::pair(b.range.begin, b.range.end);
   });
   check_tiling(entries, data.size(), name);
+  NamedTensors tensors;
   for (const Entry& entry : entries) {
     Tensor tensor = empty(entry.shape, entry.dtype);
     if (tensor.numel() > 0) {
       std::memcpy(tensor.raw_data(), data.data() + entry.range.begin,
                   static_cast<size_t>(tensor.nbytes()));
     }
-    result.tensors.emplace_back(entry.key, std::move(tensor));
+    tensors.emplace_back(entry.key, std::move(tensor));
   }
-  return result;
+  if (metadata != nullptr) *metadata = std::move(strings);
+  return tensors;
 }
 
-Safetensors load_safetensors(const std::string& path) {
-  return parse_safetensors(read_file(path), path);
+NamedTensors load_safetensors(const std::string& path, Metadata* metadata) {
+  return parse_safetensors(read_file(path), path, metadata);
 }
 
 }  // namespace lockstep::io

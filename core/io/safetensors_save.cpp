@@ -1,5 +1,6 @@
 // Writing safetensors: tensors lie in the order given, each aligned to its element.
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -33,10 +34,10 @@ std::span<const uint8_t> bytes_of(const Tensor& tensor) {
 }
 
 /// Wide elements first, so that every tensor is aligned to its own size whatever the others are.
-std::vector<std::pair<std::string, Tensor>> aligned_order(const Safetensors& contents) {
-  std::vector<std::pair<std::string, Tensor>> tensors;
+NamedTensors aligned_order(const NamedTensors& given) {
+  NamedTensors tensors;
   std::set<std::string> names{"__metadata__"};
-  for (const auto& [name, tensor] : contents.tensors) {
+  for (const auto& [name, tensor] : given) {
     LOCKSTEP_CHECK(names.insert(name).second, "save_safetensors: the name \"", name,
                    "\" is given twice or reserved");
     tensors.emplace_back(name, tensor.to(kCPU));
@@ -49,10 +50,11 @@ std::vector<std::pair<std::string, Tensor>> aligned_order(const Safetensors& con
 
 }  // namespace
 
-void save_safetensors(const std::string& path, const Safetensors& contents) {
-  const auto tensors = aligned_order(contents);
+void save_safetensors(const std::string& path, const NamedTensors& given,
+                      const Metadata& metadata) {
+  const NamedTensors tensors = aligned_order(given);
   nlohmann::ordered_json header;
-  if (!contents.metadata.empty()) header["__metadata__"] = contents.metadata;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t position = 0;
   for (const auto& [name, tensor] : tensors) {
     const std::vector<int64_t> extents(tensor.shape().begin(), tensor.shape().end());
@@ -73,7 +75,7 @@ void save_safetensors(const std::string& path, const Safetensors& contents) {
   std::vector<std::span<const uint8_t>> pieces{
       length, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}};
   for (const auto& [name, tensor] : tensors) pieces.push_back(bytes_of(tensor));
-  write_file_atomically(path, pieces);
+  replace_file(path, pieces);
 }
 
 }  // namespace lockstep::io
