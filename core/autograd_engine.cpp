@@ -135,6 +135,7 @@ void Engine::run_node(Node& node, BackwardOptions options) {
                     ": backward gave no gradient for input ", i);
   }
   node.grad_ = Tensor();
+  node.visit_ = 0;  // ids are per thread: the next backward may be another thread's
   if (options.retain_graph) return;
   node.release();
   node.released_ = true;
@@ -202,8 +203,14 @@ void Engine::commit(const Edge& edge) {
   Leaf& leaf = *edge.leaf.leaf();
   leaf.state = GradState::Local;
   if (--leaf.pending > 0) return;
-  for (size_t i = 0; i < leaf.hooks.size(); ++i) {
-    const std::shared_ptr<GradHook> hook = leaf.hooks[i].second;  // it may remove itself
+  leaf.visit = 0;
+  // By id, not by place: a hook may remove itself or others.
+  for (int64_t last = 0;;) {
+    const auto next = std::find_if(leaf.hooks.begin(), leaf.hooks.end(),
+                                   [last](const auto& entry) { return entry.first > last; });
+    if (next == leaf.hooks.end()) return;
+    last = next->first;
+    const std::shared_ptr<GradHook> hook = next->second;
     (*hook)(edge.leaf);
   }
 }
