@@ -16,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "dist/launcher_store.h"
+#include "dist/rank_context.h"
 
 namespace lockstep::dist {
 namespace {
@@ -106,6 +107,7 @@ void RankProcess::start(const LaunchedRank& info, UniqueFd store_socket, const I
   {
     LaunchedRank rank = info;
     rank.store = make_launcher_store(std::move(store_socket));
+    set_rank_context({rank.rank, rank.local_rank, rank.world_size, rank.store});
     code = run_guarded(rank, rank_main);
   }
   std::exit(code);
