@@ -85,6 +85,10 @@ __global__ void traps(float* x) {
 }
 
 // x is 4-byte aligned only.
+__global__ void misaligned_double(float* x) { reinterpret_cast<double*>(x)[threadIdx.x] = 1.0; }
+
+// The same. g++ may store a float4 as four floats, which only the undefined-behaviour sanitizer
+// recognises as one wide store.
 __global__ void misaligned_vector(float* x) {
   reinterpret_cast<float4*>(x)[threadIdx.x] = make_float4(1, 2, 3, 4);
 }

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -85,7 +86,7 @@ inline bool contains(const std::string& text, const std::string& part) {
 /// True in the build `wanted`; else the reason is printed for why a case does nothing.
 inline bool needs(emulation::Variant wanted, const char* what) {
   if (emulation::variant() == wanted) return true;
-  MESSAGE("skipped: only the " << what << " build sees this");
+  MESSAGE("skipped: only the " << std::string(what) << " build sees this");
   return false;
 }
 

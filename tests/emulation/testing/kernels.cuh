@@ -41,6 +41,7 @@ __global__ void waits_for_missing_lanes(float* x);
 __global__ void not_in_own_mask(float* x);
 __global__ void adds_without_atomic(float* total);
 __global__ void traps(float* x);
+__global__ void misaligned_double(float* x);
 __global__ void misaligned_vector(float* x);
 __global__ void overruns_dynamic(float* x, int n);
 __global__ void overruns_static(float* x, int n);
