@@ -103,8 +103,8 @@ TEST_CASE("a missing file is an input/output error that names it") {
     FAIL("a missing file was read");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::Io);
-    CHECK(std::string(error.what()) ==
-          "cannot read /nonexistent/model.safetensors: No such file or directory");
+    const std::string message = error.what();
+    CHECK(message.find("/nonexistent/model.safetensors: No such file") != std::string::npos);
   }
 }
 
