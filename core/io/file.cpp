@@ -84,6 +84,11 @@ std::vector<uint8_t> read_file(const std::string& path) {
 }
 
 void replace_file(const std::string& path, std::span<const std::span<const uint8_t>> parts) {
+  // A rename would replace a device such as /dev/null by a file.
+  struct stat status {};
+  LOCKSTEP_CHECK_KIND(Io, ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode),
+                      "cannot write ", path,
+                      ": it exists and is not a regular file; choose another path");
   const std::string temporary = concat(path, ".tmp.", ::getpid());
   try {
     File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, "write");
