@@ -171,28 +171,3 @@ TEST_CASE("what cuBLAS refuses, and what a GPU would fault on") {
   CHECK(run(4, 4, 4, 4, CUDA_R_32F) == CUBLAS_STATUS_EXECUTION_FAILED);
   cudaSetDevice(0);
 }
-
-TEST_CASE("a product runs in its stream's order") {
-  if (!needs(emulation::Variant::Check, "check")) return;
-  Reports reports;
-  Handle handle;
-  cudaStream_t stream, other;
-  LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
-  cublasSetStream(handle.value, stream);
-  DeviceArray<float> x(std::vector<float>(16, 1.0f)), y(std::vector<float>(16, 1.0f));
-  const float one = 1, zero = 0;
-  const auto run = [&] {
-    REQUIRE(cublasGemmEx(handle.value, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, x.data(),
-                         CUDA_R_32F, 4, x.data(), CUDA_R_32F, 4, &zero, y.data(), CUDA_R_32F, 4,
-                         CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS);
-  };
-  launch(fill, 1, 32, 0, stream, x.data(), 16, 1.0f);
-  run();
-  CHECK_CLEAN(reports);
-  launch(fill, 1, 32, 0, other, x.data(), 16, 1.0f);
-  run();
-  CHECK_REPORTED(reports, "read by operation");
-  cudaStreamDestroy(stream);
-  cudaStreamDestroy(other);
-}

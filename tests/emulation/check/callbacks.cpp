@@ -15,6 +15,8 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
+void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void __tsan_atomic_signal_fence(int) {}
 
 void __tsan_read_range(void* address, size_t nbytes) {
   check_access(address, nbytes, false, false, LOCKSTEP_CALLER);
@@ -86,8 +88,5 @@ LOCKSTEP_ATOMICS(64, uint64_t)
 #undef LOCKSTEP_ATOMICS
 #undef LOCKSTEP_EXCHANGE
 #undef LOCKSTEP_FETCH
-
-void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-void __tsan_atomic_signal_fence(int) {}
 
 }  // extern "C"

@@ -83,13 +83,6 @@ inline bool contains(const std::string& text, const std::string& part) {
     CHECK(reported == "");                         \
   } while (false)
 
-/// True in the build `wanted`; else the reason is printed for why a case does nothing.
-inline bool needs(emulation::Variant wanted, const char* what) {
-  if (emulation::variant() == wanted) return true;
-  MESSAGE("skipped: only the " << std::string(what) << " build sees this");
-  return false;
-}
-
 struct Death {
   int status;
   std::string output;
@@ -108,6 +101,13 @@ inline Death run_case_alone(const std::string& name) {
   }
   death.status = pclose(pipe);
   return death;
+}
+
+inline void expect_death(const char* name, const std::string& explanation) {
+  const Death death = run_case_alone(name);
+  INFO(death.output);
+  CHECK(death.status != 0);
+  CHECK(contains(death.output, explanation));
 }
 
 }  // namespace lockstep::testing

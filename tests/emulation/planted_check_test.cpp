@@ -1,4 +1,6 @@
 // What only the check build can see: bugs that leave no trace in today's results.
+#include <cublas_v2.h>
+
 #include <cstring>
 
 #include "tests/emulation/testing/harness.h"
@@ -7,8 +9,6 @@ using namespace lockstep;
 using namespace lockstep::testing;
 
 namespace {
-
-bool in_check_build() { return needs(emulation::Variant::Check, "check"); }
 
 std::vector<float> ones() { return std::vector<float>(64, 1.0f); }
 
@@ -59,7 +59,6 @@ TEST_CASE("right kernels raise no report") {
 }
 
 TEST_CASE("racecheck in a block") {
-  if (!in_check_build()) return;
   Reports reports;
   DeviceArray<float> x(ones());
   launch(exchange_without_barrier, 1, 64, 0, nullptr, x.data());
@@ -73,7 +72,6 @@ TEST_CASE("racecheck in a block") {
 }
 
 TEST_CASE("racecheck between blocks") {
-  if (!in_check_build()) return;
   Reports reports;
   DeviceArray<float> x(ones());
   launch(adds_without_atomic, 4, 32, 0, nullptr, x.data());
@@ -81,7 +79,6 @@ TEST_CASE("racecheck between blocks") {
 }
 
 TEST_CASE("initcheck of shared and device memory") {
-  if (!in_check_build()) return;
   Reports reports;
   DeviceArray<float> x(ones()), fresh(64);
   launch(reads_uninitialised_shared, 1, 64, 0, nullptr, x.data());
@@ -89,7 +86,7 @@ TEST_CASE("initcheck of shared and device memory") {
                  "of __shared__ "
                  "lockstep::testing::reads_uninitialised_shared");
   run_copy(fresh.data(), x.data(), nullptr);
-  CHECK_REPORTED(reports, "read of uninitialised byte 0 of the 256-byte allocation");
+  CHECK_REPORTED(reports, "initcheck: read of uninitialised byte");
   DeviceArray<float> never_written(64);
   never_written.to_host();
   CHECK_REPORTED(reports, "cudaMemcpy reads uninitialised byte 0");
@@ -102,7 +99,6 @@ TEST_CASE("initcheck of shared and device memory") {
 }
 
 TEST_CASE("memcheck: bounds of device and dynamic shared memory") {
-  if (!in_check_build()) return;
   Reports reports;
   DeviceArray<float> x(ones());
   launch(off_by_one, 1, 32, 0, nullptr, x.data(), 64);
@@ -116,7 +112,6 @@ TEST_CASE("memcheck: bounds of device and dynamic shared memory") {
 }
 
 TEST_CASE("memcheck: pointers that the launch cannot see") {
-  if (!in_check_build()) return;
   Reports reports;
   DeviceArray<float> x(ones());
   std::vector<float> pageable(64);
@@ -133,7 +128,6 @@ TEST_CASE("memcheck: pointers that the launch cannot see") {
 }
 
 TEST_CASE("memcheck: memory of a peer") {
-  if (!in_check_build()) return;
   Reports reports;
   DeviceArray<float> x(ones());
   cudaSetDevice(1);
@@ -148,7 +142,6 @@ TEST_CASE("memcheck: memory of a peer") {
 }
 
 TEST_CASE("racecheck between streams: read after write and write after read") {
-  if (!in_check_build()) return;
   Reports reports;
   Streams streams;
   DeviceArray<float> x(ones()), y(ones());
@@ -169,7 +162,6 @@ TEST_CASE("racecheck between streams: read after write and write after read") {
 }
 
 TEST_CASE("racecheck: copies and fills are operations like kernels") {
-  if (!in_check_build()) return;
   Reports reports;
   Streams streams;
   DeviceArray<float> x(ones()), y(ones());
@@ -179,7 +171,6 @@ TEST_CASE("racecheck: copies and fills are operations like kernels") {
 }
 
 TEST_CASE("racecheck: the legacy default stream orders blocking streams") {
-  if (!in_check_build()) return;
   Reports reports;
   DeviceArray<float> x(ones()), y(ones());
   cudaStream_t blocking;
@@ -192,7 +183,6 @@ TEST_CASE("racecheck: the legacy default stream orders blocking streams") {
 }
 
 TEST_CASE("racecheck: stream-ordered memory belongs to its stream") {
-  if (!in_check_build()) return;
   Reports reports;
   Streams streams;
   float* x = nullptr;
@@ -214,7 +204,6 @@ TEST_CASE("racecheck: stream-ordered memory belongs to its stream") {
 }
 
 TEST_CASE("racecheck between the host and a stream, on pinned memory") {
-  if (!in_check_build()) return;
   Reports reports;
   Streams streams;
   Pinned pinned;
@@ -242,7 +231,6 @@ TEST_CASE("racecheck between the host and a stream, on pinned memory") {
 }
 
 TEST_CASE("racecheck: a host function is part of its stream") {
-  if (!in_check_build()) return;
   Reports reports;
   Streams streams;
   Pinned pinned;
@@ -257,11 +245,32 @@ TEST_CASE("racecheck: a host function is part of its stream") {
 }
 
 TEST_CASE("memcheck: the host dereferences device memory") {
-  if (!in_check_build()) return;
   DeviceArray<float> x(ones());
   Reports reports;
   run_fill(x.data(), nullptr);  // the memory is open while the kernel may run
   volatile float value = x.data()[3];
   (void)value;
   CHECK_REPORTED(reports, "HOST code touches byte 12 of the 256-byte allocation");
+}
+
+TEST_CASE("racecheck: a matrix product is an operation like a kernel") {
+  Reports reports;
+  Streams streams;
+  cublasHandle_t handle;
+  REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+  cublasSetStream(handle, streams.a);
+  DeviceArray<float> x(std::vector<float>(16, 1.0f)), y(std::vector<float>(16, 1.0f));
+  const float one = 1, zero = 0;
+  const auto run = [&] {
+    REQUIRE(cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, x.data(), CUDA_R_32F, 4,
+                         x.data(), CUDA_R_32F, 4, &zero, y.data(), CUDA_R_32F, 4,
+                         CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS);
+  };
+  launch(fill, 1, 32, 0, streams.a, x.data(), 16, 1.0f);
+  run();
+  CHECK_CLEAN(reports);
+  launch(fill, 1, 32, 0, streams.b, x.data(), 16, 1.0f);
+  run();
+  CHECK_REPORTED(reports, "read by operation");
+  cublasDestroy(handle);
 }
