@@ -1,0 +1,48 @@
+// The lockstep binary: one subcommand a file, errors caught once, exit codes as docs/cli.md lists
+// them.
+#include <exception>
+#include <new>
+
+#include "apps/commands.h"
+#include "apps/console.h"
+#include "apps/options.h"
+#include "apps/run_ranks.h"
+#include "core/base/error.h"
+
+namespace lockstep::apps {
+namespace {
+
+int run(int argc, char** argv) {
+  const CommandLine line = parse_command_line(argc, argv);
+  switch (line.command) {
+    case Command::Text:
+      write_all(1, line.text);
+      return 0;
+    case Command::Train:
+      return run_train(line.train);
+    case Command::Eval:
+      return run_eval(line.eval);
+    case Command::Info:
+      return run_info();
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace lockstep::apps
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  apps::log_to_stderr();
+  try {
+    return apps::run(argc, argv);
+  } catch (const Error& error) {
+    apps::print_error(error.what());
+    return exit_code(error.kind());
+  } catch (const std::bad_alloc&) {
+    apps::print_error("out of memory; use a smaller model, --batch-size or fewer ranks");
+  } catch (const std::exception& error) {
+    apps::print_error(concat("internal error: ", error.what()));
+  }
+  return exit_code(ErrorKind::Internal);
+}

@@ -1,0 +1,218 @@
+// The binary as a user meets it: output of the documented run, help, and one clear line with the
+// documented exit code for everything that can be given wrong.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/base/version.h"
+#include "tests/run_binary.h"
+
+namespace lockstep::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Runs with `arguments` and checks the exit code, and that standard error is one line that holds
+/// every one of `parts`.
+void check_refused(int status, const std::vector<std::string>& arguments,
+                   const std::vector<std::string>& parts,
+                   const std::vector<std::string>& environment = {}) {
+  std::string command;
+  for (const std::string& argument : arguments) command += argument + " ";
+  CAPTURE(command);
+  const Finished finished = run_binary(arguments, environment);
+  CAPTURE(finished.output);
+  CAPTURE(finished.error);
+  CHECK(finished.status == status);
+  CHECK(lines_of(finished.error).size() == 1);
+  CHECK(finished.error.rfind("lockstep: ", 0) == 0);
+  for (const std::string& part : parts) {
+    CAPTURE(part);
+    CHECK(contains(finished.error, part));
+  }
+}
+
+constexpr int kUsage = 64;
+constexpr int kBadData = 65;
+constexpr int kIo = 74;
+
+/// 100 samples of three numbers and a label 0 or 1, separable by the first number.
+std::string small_csv() {
+  std::string text;
+  for (int i = 0; i < 100; ++i) {
+    text += (i % 2 == 0 ? "-1," : "1,") + std::to_string(i % 7) + "," + std::to_string(i % 5) +
+            "," + std::to_string(i % 2) + "\n";
+  }
+  return text;
+}
+
+double number_after(const std::string& text, const std::string& label) {
+  const size_t at = text.find(label);
+  return at == std::string::npos ? std::nan("") : std::atof(text.c_str() + at + label.size());
+}
+
+}  // namespace
+
+TEST_CASE("train without flags is the documented run") {
+  const Finished finished = run_binary({"train", "--device", "cpu"});
+  CAPTURE(finished.error);
+  REQUIRE(finished.status == 0);
+  const auto lines = lines_of(finished.output);
+  REQUIRE(lines.size() == 6);
+  for (const char* part : {"lockstep " LOCKSTEP_VERSION_STRING, "shm", "2 ranks", "seed 0"}) {
+    CAPTURE(part);
+    CHECK(contains(lines[0], part));
+  }
+  // Rank 0's losses of PyTorch 1.13 (tests/golden/doc_w2_s0.json), to 1e-6.
+  CHECK(std::fabs(number_after(lines[1], "Epoch 0, Loss: ") / 2.2438907623291016 - 1) <= 1e-6);
+  CHECK(std::fabs(number_after(lines[2], "Epoch 1, Loss: ") / 2.3450937271118164 - 1) <= 1e-6);
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    CHECK(lines[static_cast<size_t>(epoch) + 1].rfind(
+              "Epoch " + std::to_string(epoch) + ", Loss: 2.", 0) == 0);
+  }
+  // In a pipe there is no progress bar.
+  CHECK_FALSE(contains(finished.output, "\r"));
+  CHECK_FALSE(contains(finished.output, "\033"));
+  CHECK(finished.error.empty());
+}
+
+TEST_CASE("--quiet prints nothing") {
+  const Finished finished = run_binary({"train", "--nproc", "2", "--quiet"});
+  CHECK(finished.status == 0);
+  CHECK(finished.output.empty());
+  CHECK(finished.error.empty());
+}
+
+TEST_CASE("help and version") {
+  const Finished help = run_binary({"train", "--help"});
+  CHECK(help.status == 0);
+  for (const char* flag :
+       {"--nproc",      "--seed",          "--device",       "--world-size", "--rank",
+        "--local-rank", "--init-method",   "--model",        "--data",       "--optim",
+        "--epochs",     "--max-steps",     "--batch-size",   "--lr",         "--momentum",
+        "--dampening",  "--nesterov",      "--weight-decay", "--schedule",   "--clip-grad-norm",
+        "--accumulate", "--bucket-cap-mb", "--eval-every",   "--threads",    "--save",
+        "--load",       "--json",          "--quiet",        "--timeout"}) {
+    CAPTURE(flag);
+    CHECK(contains(help.output, flag));
+  }
+  CHECK(run_binary({"eval", "--help"}).status == 0);
+  CHECK(run_binary({"--help"}).status == 0);
+  CHECK(run_binary({"--version"}).output == "lockstep " LOCKSTEP_VERSION_STRING "\n");
+  const Finished info = run_binary({"info"});
+  CHECK(info.status == 0);
+  CHECK(contains(info.output, LOCKSTEP_VERSION_STRING));
+}
+
+TEST_CASE("bad flags are usage errors that name the flag") {
+  check_refused(kUsage, {}, {"train", "--help"});
+  check_refused(kUsage, {"tarin"}, {"tarin"});
+  check_refused(kUsage, {"train", "--epoch", "3"}, {"--epoch", "lockstep train --help"});
+  check_refused(kUsage, {"train", "--epochs", "many"}, {"--epochs", "many"});
+  check_refused(kUsage, {"train", "--epochs", "-1"}, {"--epochs -1"});
+  check_refused(kUsage, {"train", "--epochs"}, {"--epochs"});
+  check_refused(kUsage, {"train", "--batch-size", "0"}, {"--batch-size 0"});
+  check_refused(kUsage, {"train", "--lr", "nan"}, {"--lr nan"});
+  check_refused(kUsage, {"train", "--lr", "-0.1"}, {"--lr -0.1"});
+  check_refused(kUsage, {"train", "--nproc", "-2"}, {"--nproc -2"});
+  check_refused(kUsage, {"train", "--optim", "adam"}, {"--optim \"adam\"", "sgd, adamw"});
+  check_refused(kUsage, {"train", "--device", "tpu"}, {"--device \"tpu\"", "cpu"});
+  check_refused(kUsage, {"train", "--model", "linear:10"}, {"--model \"linear:10\"", "IN,OUT"});
+  check_refused(kUsage, {"train", "--model", "mlp:8,x,2"}, {"--model", "\"x\""});
+  check_refused(kUsage, {"train", "--model", "conv:8,2"}, {"--model \"conv:8,2\"", "mlp:"});
+  check_refused(kUsage, {"train", "--data", "mnist"}, {"--data \"mnist\"", "fashion-mnist"});
+  check_refused(kUsage, {"train", "--schedule", "cosin"}, {"--schedule \"cosin\"", "cosine"});
+  check_refused(kUsage, {"train", "--schedule", "step:0"}, {"--schedule \"step:0\"", "EPOCHS"});
+}
+
+TEST_CASE("contradictions are usage errors that name both flags") {
+  check_refused(kUsage, {"train", "--rank", "0"}, {"--rank", "--world-size"});
+  check_refused(kUsage, {"train", "--world-size", "2"}, {"--rank", "--world-size"});
+  check_refused(kUsage, {"train", "--rank", "2", "--world-size", "2"}, {"--rank 2", "0 to 1"});
+  check_refused(kUsage, {"train", "--rank", "0", "--world-size", "2", "--nproc", "2"},
+                {"--nproc 2", "--rank 0"});
+  check_refused(kUsage, {"train", "--nesterov"}, {"--nesterov", "--momentum"});
+  check_refused(kUsage, {"train", "--optim", "adamw", "--momentum", "0.9"},
+                {"--momentum", "adamw"});
+  check_refused(kUsage, {"train", "--data", "digits", "--model", "linear:1000,10"},
+                {"linear:1000,10", "1000", "64", "digits"});
+}
+
+TEST_CASE("files that are missing, or cannot be written, are input/output errors that name them") {
+  const TemporaryFolder folder;
+  const std::string missing = folder.file("missing");
+  check_refused(kIo, {"train", "--data", "csv:" + missing}, {missing});
+  check_refused(kIo, {"train", "--data", "idx:" + missing}, {missing});
+  check_refused(kIo, {"train", "--data", "fashion-mnist:" + missing}, {missing});
+  check_refused(kIo, {"train", "--load", missing}, {missing});
+  check_refused(kIo, {"train", "--save", missing + "/weights"}, {missing});
+  check_refused(kIo, {"train", "--json", missing + "/log"}, {missing});
+  check_refused(kIo, {"eval", "--data", "digits", "--load", missing}, {missing});
+}
+
+TEST_CASE("corrupt data is an error that says where") {
+  const TemporaryFolder folder;
+  const std::string words = folder.write("words.csv", "1,2,0\n1,two,1\n");
+  check_refused(kBadData, {"train", "--data", "csv:" + words}, {words, "2", "two"});
+  const std::string ragged = folder.write("ragged.csv", "1,2,0\n1,1\n");
+  check_refused(kBadData, {"train", "--data", "csv:" + ragged}, {ragged, "2"});
+  const std::string negative = folder.write("negative.csv", "1,2,0\n1,2,-1\n");
+  check_refused(kBadData, {"train", "--data", "csv:" + negative}, {negative, "-1"});
+  const std::string empty = folder.write("empty.csv", "");
+  check_refused(kBadData, {"train", "--data", "csv:" + empty}, {empty});
+  const std::string data = folder.write("data.csv", small_csv() + "1,2,3,7\n");
+  check_refused(kBadData, {"train", "--data", "csv:" + data, "--model", "linear:3,2"},
+                {data, "7", "linear:3,2"});
+  for (const char* name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                           "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+    folder.write(name, "not an IDX file");
+  }
+  check_refused(kBadData, {"train", "--data", "idx:" + folder.file("")}, {"idx"});
+  const std::string garbage = folder.write("garbage", "0123456789");
+  check_refused(kBadData, {"train", "--load", garbage}, {garbage});
+}
+
+TEST_CASE("a loss that is not finite ends every rank with one line") {
+  check_refused(kBadData, {"train", "--nproc", "2", "--lr", "1e38", "--epochs", "50"},
+                {"rank", "loss", "epoch", "--lr"});
+}
+
+TEST_CASE("eval finds the accuracy that train printed, for any number of ranks") {
+  const TemporaryFolder folder;
+  const std::string data = "csv:" + folder.write("data.csv", small_csv());
+  const std::string weights = folder.file("weights.safetensors");
+  const Finished trained = run_binary({"train", "--data", data, "--nproc", "2", "--epochs", "3",
+                                       "--batch-size", "8", "--save", weights});
+  CAPTURE(trained.error);
+  REQUIRE(trained.status == 0);
+  const double accuracy = number_after(lines_of(trained.output).back(), "test accuracy: ");
+  CHECK(accuracy >= 0.5);
+  for (const char* ranks : {"1", "2", "3", "7"}) {
+    CAPTURE(ranks);
+    const Finished evaluated =
+        run_binary({"eval", "--data", data, "--load", weights, "--nproc", ranks});
+    CAPTURE(evaluated.error);
+    CHECK(evaluated.status == 0);
+    CHECK(contains(evaluated.output, "20 samples"));  // every fifth of 100
+    CHECK(number_after(evaluated.output, "accuracy: ") == accuracy);
+  }
+}
+
+TEST_CASE("saved weights can be loaded and trained further") {
+  const TemporaryFolder folder;
+  const std::string first = folder.file("first.safetensors");
+  REQUIRE(run_binary({"train", "--save", first, "--epochs", "0"}).status == 0);
+  const Finished fresh = run_binary({"train", "--nproc", "1"});
+  const Finished loaded = run_binary({"train", "--nproc", "1", "--load", first});
+  CHECK(loaded.status == 0);
+  CHECK(loaded.output == fresh.output);
+  check_refused(kBadData, {"train", "--load", first, "--model", "linear:1000,11"},
+                {first, "weight", "[11, 1000]"});
+}
+
+}  // namespace lockstep::test
