@@ -9,7 +9,8 @@ endif()
 
 find_program(LOCKSTEP_CCACHE ccache)
 if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
+  # Build folders of one tree share cached objects, debug information or not.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 ${LOCKSTEP_CCACHE})
 endif()
 
 # Flags of our own code only: a project that uses ours by add_subdirectory keeps its own.
@@ -52,7 +53,20 @@ function(lockstep_select_sources out)
   else()
     list(FILTER list EXCLUDE REGEX "gemm_eigen\\.cpp$")
   endif()
-  list(FILTER list EXCLUDE REGEX "_cuda\\.cpp$")
+  if(LOCKSTEP_EMULATION)  # the CUDA sources, compiled as C++
+    list(FILTER list EXCLUDE REGEX "no_cuda\\.cpp$")
+    foreach(source ${list})
+      if(source MATCHES "\\.cu$")
+        set_source_files_properties(${source} PROPERTIES LANGUAGE CXX
+          COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
+      endif()
+    endforeach()
+  else()
+    set(stand_ins ${list})  # what a build without CUDA has in place of a CUDA source
+    list(FILTER stand_ins INCLUDE REGEX "no_cuda\\.cpp$")
+    list(FILTER list EXCLUDE REGEX "(_cuda\\.cpp|\\.cu)$")
+    list(APPEND list ${stand_ins})
+  endif()
   # Compiled for AVX2: functions that are called after a look at the CPU, and nothing that other
   # sources share (an inline std function compiled here could be the copy that the linker keeps).
   foreach(source ${list})
@@ -65,7 +79,8 @@ endfunction()
 
 # lockstep_add_layer(NAME FOLDER): static library lockstep_NAME of all sources in FOLDER.
 function(lockstep_add_layer name folder)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp
+       ${PROJECT_SOURCE_DIR}/${folder}/*.cu)
   if(folder STREQUAL "core")
     list(FILTER sources EXCLUDE REGEX "/core/base/")
   endif()
