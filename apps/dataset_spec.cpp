@@ -16,7 +16,7 @@ int64_t outputs_of(const std::string& model) {
 
 }  // namespace
 
-LoadedData load_data(const std::string& text, const std::string& model) {
+LoadedData load_data(const std::string& text, const std::string& model) try {
   const size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
   const std::string path = colon == std::string::npos ? "" : text.substr(colon + 1);
@@ -30,6 +30,13 @@ LoadedData load_data(const std::string& text, const std::string& model) {
   if (kind == "csv" && !path.empty()) return {text, data::load_csv(path, outputs_of(model))};
   LOCKSTEP_THROW(Usage, "--data \"", text,
                  "\": expected synthetic, digits, fashion-mnist[:DIR], idx:DIR or csv:FILE");
+} catch (const Error& error) {
+  // A label beyond the classes may be the data's fault or the model's.
+  const std::string what = error.what();
+  const bool is_label = error.kind() == ErrorKind::BadData && what.find("label") != what.npos;
+  if (model.empty() || !is_label) throw;
+  throw Error(error.kind(),
+              concat(what, " (--model ", model, " has ", outputs_of(model), " outputs)"));
 }
 
 ModelSpec model_for(const std::string& text, const LoadedData& data) {

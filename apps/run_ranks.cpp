@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <exception>
+#include <new>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/console.h"
 #include "core/base/env.h"
@@ -44,19 +47,71 @@ void run_rank(const dist::ProcessGroupOptions& options, const RankBody& body) {
   }
 }
 
+constexpr std::string_view kErrorMark = "lockstep: ";
+constexpr std::string_view kWarningMark = "lockstep: warning: ";
+
+/// "[rank 1/4 host] " before a message that does not say it, when there are several ranks.
+std::string with_rank(const std::string& message, int world_size) {
+  const bool says_it = world_size == 1 || message.find("[rank ") != std::string::npos;
+  return says_it ? message : log::prefix() + message;
+}
+
+/// Calls `body`; an exception becomes a line on standard error and the exit code of its kind.
+int run_guarded(int world_size, const std::function<void()>& body) {
+  try {
+    body();
+    return 0;
+  } catch (const Error& error) {
+    print_error(with_rank(error.what(), world_size));
+    return exit_code(error.kind());
+  } catch (const std::bad_alloc&) {
+    print_error(
+        with_rank("out of memory; use a smaller model, --batch-size or fewer ranks", world_size));
+  } catch (const std::exception& error) {
+    print_error(with_rank(concat("internal error: ", error.what()), world_size));
+  }
+  return exit_code(ErrorKind::Internal);
+}
+
 int run_hand_started(const RankOptions& options, const RankBody& body) {
   share_cores(options, static_cast<int>(env::get_int("LOCAL_WORLD_SIZE").value_or(1)));
   dist::ProcessGroupOptions group = group_options(options);
   group.rank = static_cast<int>(options.rank);
   group.world_size = static_cast<int>(options.world_size);
   group.init_method = options.init_method;
-  run_rank(group, body);
-  return 0;
+  const int world_size = static_cast<int>(options.world_size);
+  return run_guarded(world_size, [&] { run_rank(group, body); });
 }
 
-void report_failure(const dist::LaunchResult& result) {
-  if (!result.reason.empty()) print_error(result.reason);
-}
+// When one rank fails, the others fail too, because they lost it. The user is shown the cause, in
+// one line; what the others saw only when the rank that failed left no message (a signal).
+class FailureReport {
+ public:
+  explicit FailureReport(int ranks) : errors_(static_cast<size_t>(ranks)) {}
+
+  /// A whole line of a rank's standard error: its final message is kept, all else is passed on.
+  void receive(int rank, std::string_view line) {
+    const bool is_error = line.starts_with(kErrorMark) && !line.starts_with(kWarningMark);
+    if (is_error) {
+      errors_[static_cast<size_t>(rank)] = line;
+    } else {
+      write_all(STDERR_FILENO, line);
+    }
+  }
+
+  void print(const dist::LaunchResult& result) const {
+    if (result.exit_status == 0) return;
+    if (result.failed_rank >= 0) {
+      const std::string& own = errors_[static_cast<size_t>(result.failed_rank)];
+      if (!own.empty()) return write_all(STDERR_FILENO, own);
+    }
+    print_error(result.reason);
+    for (const std::string& seen : errors_) write_all(STDERR_FILENO, seen);
+  }
+
+ private:
+  std::vector<std::string> errors_;  ///< one a rank, with its newline
+};
 
 }  // namespace
 
@@ -72,16 +127,20 @@ int num_local_ranks(const RankOptions& options) {
 int run_ranks(const RankOptions& options, const RankBody& body) {
   if (is_one_of_many(options)) return run_hand_started(options, body);
   const int ranks = num_local_ranks(options);
-  const auto result = dist::launch({.num_ranks = ranks}, [&](const dist::LaunchedRank& me) {
-    share_cores(options, ranks);
-    dist::ProcessGroupOptions group = group_options(options);
-    group.rank = me.rank;
-    group.world_size = me.world_size;
-    group.store = me.store;
-    run_rank(group, body);
-    return 0;
+  FailureReport failures(ranks);
+  dist::LaunchOptions launch{.num_ranks = ranks};
+  launch.on_stderr = [&](int rank, std::string_view line) { failures.receive(rank, line); };
+  const auto result = dist::launch(launch, [&](const dist::LaunchedRank& me) {
+    return run_guarded(ranks, [&] {
+      share_cores(options, ranks);
+      dist::ProcessGroupOptions group = group_options(options);
+      group.rank = me.rank;
+      group.world_size = me.world_size;
+      group.store = me.store;
+      run_rank(group, body);
+    });
   });
-  report_failure(result);
+  failures.print(result);
   return result.exit_status;
 }
 

@@ -133,9 +133,9 @@ void TrainingLoop::report_epoch(int64_t epoch, const EpochSums& sums, double sec
 }
 
 void TrainingLoop::check_finite(double loss, int64_t epoch) const {
-  LOCKSTEP_CHECK_KIND(BadData, std::isfinite(loss), "rank ", group_.rank(), ": the loss is ",
-                      python_float(loss), " in epoch ", epoch, ", step ", step_,
-                      ": lower --lr (now ", python_float(parts_.optimizer.lr()),
+  LOCKSTEP_CHECK_KIND(BadData, std::isfinite(loss), "the loss is ", python_float(loss),
+                      " in epoch ", epoch, ", step ", step_, ": lower --lr (now ",
+                      python_float(parts_.optimizer.lr()),
                       "), try --clip-grad-norm 1, or look for extreme values in the data");
 }
 
