@@ -1,24 +1,10 @@
-// Activations on the CPU. Phi is taken from erfc, which keeps its relative accuracy where 1 + erf
-// cancels.
+// Activations on the CPU.
 #include "kernels/activation.h"
 
-#include <cmath>
-
 #include "kernels/elementwise.h"
+#include "kernels/normal.h"
 
 namespace lockstep::kernels::cpu {
-namespace {
-
-constexpr double kInvSqrt2 = 0.70710678118654752440;
-constexpr double kInvSqrt2Pi = 0.39894228040143267794;
-
-/// The normal distribution function.
-template <typename A>
-A phi(A x) {
-  return A{0.5} * std::erfc(-x * static_cast<A>(kInvSqrt2));
-}
-
-}  // namespace
 
 template <typename T>
 void relu_forward(T* output, const T* input, int64_t n) {
@@ -41,7 +27,7 @@ template <typename T>
 void gelu_forward(T* output, const T* input, int64_t n) {
   using A = accumulate_t<T>;
   elementwise(
-      output, n, false, [](A x) { return x * phi(x); }, input);
+      output, n, false, [](A x) { return x * normal(x).phi; }, input);
 }
 
 template <typename T>
@@ -51,8 +37,9 @@ void gelu_backward(T* grad_input, const T* grad_output, const T* input, int64_t 
   elementwise(
       grad_input, n, accumulate,
       [](A g, A x) {
-        const A density = std::exp(A{-0.5} * x * x) * static_cast<A>(kInvSqrt2Pi);
-        return g * (phi(x) + x * density);
+        constexpr A kInvSqrt2Pi = static_cast<A>(0.39894228040143267794);
+        const Normal<A> at = normal(x);
+        return g * (at.phi + x * (at.exponential * kInvSqrt2Pi));
       },
       grad_output, input);
 }
