@@ -63,14 +63,15 @@ std::vector<Kind> kinds() {
 
 }  // namespace
 
-// Counts every allocation of this program, so that a step can show that it makes none.
-void* operator new(std::size_t nbytes) {
+// Counts every allocation of this program, so that a step can show that it makes none. (Inlined,
+// g++ would take the pair for a mismatch.)
+[[gnu::noinline]] void* operator new(std::size_t nbytes) {
   ++g_allocations;
   if (void* block = std::malloc(nbytes == 0 ? 1 : nbytes)) return block;
   throw std::bad_alloc();
 }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
 
 TEST_CASE("step skips a parameter without gradient: no decay, no momentum, no state") {
   for (const Kind& kind : kinds()) {
