@@ -29,4 +29,10 @@ void xavier_uniform_(Tensor& weight, double gain = 1.0, Generator* generator = n
 /// N(0, std^2) with the std above. source: torch.nn.init.xavier_normal_
 void xavier_normal_(Tensor& weight, double gain = 1.0, Generator* generator = nullptr);
 
+/// N(mean, std^2) without what lies outside [a, b]: the inverse of the distribution function, at
+/// uniforms between its values at a and b. Float32 and Float64.
+/// throws Error unless a < b and std > 0. source: torch.nn.init.trunc_normal_
+void trunc_normal_(Tensor& weight, double mean = 0.0, double std = 1.0, double a = -2.0,
+                   double b = 2.0, Generator* generator = nullptr);
+
 }  // namespace lockstep::nn::init
