@@ -48,7 +48,8 @@ int64_t parse_store_number(std::string_view key, std::string_view value) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   LOCKSTEP_CHECK(error == std::errc() && end == value.data() + value.size(), "store: add(\"", key,
-                 "\"): its value \"", value, "\" is not a whole number; use another key");
+                 "\"): its value \"", value.substr(0, 40),
+                 "\" is not a whole number; use another key");
   return number;
 }
 

@@ -101,7 +101,8 @@ void ShmBarrier::sleep_until_all(const CallFingerprint& fingerprint) {
 }
 
 void ShmBarrier::check_missing(const CallFingerprint& fingerprint, bool look_at_processes) {
-  for (const int rank : missing_ranks()) {
+  for (int rank = first_missing_; rank < group_.world_size(); ++rank) {
+    if (arrival(rank).number.load() == number_) continue;
     RankSlot& slot = group_.slot(rank);
     const Presence presence = slot.presence.load();
     bool gone = false;
@@ -166,10 +167,11 @@ void ShmBarrier::throw_failure(const CallFingerprint& fingerprint) const {
                    ": a rank died while it reported why the group failed");
   }
   const std::string text = failure.text.data();
-  const std::string reporter =
-      failure.reporter == rank_ ? "" : concat("rank ", failure.reporter, " reports: ");
-  throw Error(static_cast<ErrorKind>(failure.kind),
-              concat(prefix_, describe(fingerprint), " failed: ", reporter, text));
+  const std::string call =
+      failure.reporter == rank_
+          ? ""
+          : concat(describe(fingerprint), " failed: rank ", failure.reporter, " reports: ");
+  throw Error(static_cast<ErrorKind>(failure.kind), concat(prefix_, call, text));
 }
 
 }  // namespace lockstep::dist

@@ -226,8 +226,7 @@ void ShmProcessGroup::all_reduce_staged(CollectiveCall& call) {
   exchange(
       call, kChunkBytes,
       [&](std::byte* chunk, int64_t begin, int64_t count) {
-        std::memcpy(chunk, data + begin * size, static_cast<size_t>(count * size));
-        count_bytes(count * size);
+        copy(chunk, data + begin * size, count * size);
       },
       [&](int64_t begin, int64_t count) { reduce(data + begin * size, call, 0, count); });
 }
@@ -239,14 +238,10 @@ void ShmProcessGroup::broadcast(CollectiveCall& call) {
   exchange(
       call, kChunkBytes,
       [&](std::byte* chunk, int64_t begin, int64_t count) {
-        if (rank() != root) return;
-        std::memcpy(chunk, data + begin * size, static_cast<size_t>(count * size));
-        count_bytes(count * size);
+        if (rank() == root) copy(chunk, data + begin * size, count * size);
       },
       [&](int64_t begin, int64_t count) {
-        if (rank() == root) return;
-        std::memcpy(data + begin * size, staging(root), static_cast<size_t>(count * size));
-        count_bytes(count * size);
+        if (rank() != root) copy(data + begin * size, staging(root), count * size);
       });
 }
 
@@ -257,15 +252,12 @@ void ShmProcessGroup::all_gather(CollectiveCall& call) {
   exchange(
       call, kChunkBytes,
       [&](std::byte* chunk, int64_t begin, int64_t count) {
-        std::memcpy(chunk, input + begin * size, static_cast<size_t>(count * size));
-        count_bytes(count * size);
+        copy(chunk, input + begin * size, count * size);
       },
       [&](int64_t begin, int64_t count) {
         for (int r = 0; r < world_size(); ++r) {
-          std::memcpy(output + (r * call.count + begin) * size, staging(r),
-                      static_cast<size_t>(count * size));
+          copy(output + (r * call.count + begin) * size, staging(r), count * size);
         }
-        count_bytes(world_size() * count * size);
       });
 }
 
@@ -277,14 +269,18 @@ void ShmProcessGroup::reduce_scatter(CollectiveCall& call) {
       call, kChunkBytes / world_size(),
       [&](std::byte* chunk, int64_t begin, int64_t count) {
         for (int r = 0; r < world_size(); ++r) {
-          std::memcpy(chunk + r * count * size, input + (r * call.count + begin) * size,
-                      static_cast<size_t>(count * size));
+          copy(chunk + r * count * size, input + (r * call.count + begin) * size, count * size);
         }
-        count_bytes(world_size() * count * size);
       },
       [&](int64_t begin, int64_t count) {
         reduce(output + begin * size, call, rank() * count * size, count);
       });
+}
+
+/// Between a tensor and the shared memory, either way.
+void ShmProcessGroup::copy(void* to, const void* from, int64_t nbytes) {
+  std::memcpy(to, from, static_cast<size_t>(nbytes));
+  count_bytes(nbytes);
 }
 
 std::shared_ptr<SharedRegion> ShmProcessGroup::region_of(const void* data, int64_t nbytes,

@@ -48,6 +48,7 @@ class ShmProcessGroup final : public ProcessGroup {
   void exchange(CollectiveCall& call, int64_t chunk_bytes, CopyIn copy_in, Consume consume);
   std::shared_ptr<SharedRegion> region_of(const void* data, int64_t nbytes, int64_t& location);
   void reduce(void* output, const CollectiveCall& call, int64_t offset_bytes, int64_t count);
+  void copy(void* to, const void* from, int64_t nbytes);
   std::byte* staging(int rank) const { return barrier_->group().staging(rank, barrier_->parity()); }
   void count_bytes(int64_t nbytes) { bytes_.fetch_add(nbytes, std::memory_order_relaxed); }
 

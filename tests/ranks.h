@@ -2,7 +2,6 @@
 // store. A rank that throws aborts the group, so that no other one waits for it.
 #pragma once
 
-#include <doctest/doctest.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
