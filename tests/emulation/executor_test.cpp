@@ -81,6 +81,17 @@ TEST_CASE("a reduction over rows of any length, by blocks of any size") {
   }
 }
 
+TEST_CASE("threads past the end leave memory alone") {
+  const int n = 1000;  // of 1024 threads, and the arrays end there
+  DeviceArray<float> x(iota(n)), y(n);
+  launch(copy, 4, 256, 0, nullptr, x.data(), y.data(), n);
+  CHECK(y.to_host() == iota(n));
+  launch(fill, 4, 256, 0, nullptr, x.data(), n, 2.0f);
+  launch(axpy, 4, 256, 0, nullptr, 0.5f, x.data(), y.data(), n);
+  const auto sums = y.to_host();
+  for (int i = 0; i < n; ++i) REQUIRE(sums[static_cast<size_t>(i)] == static_cast<float>(i + 1));
+}
+
 TEST_CASE("votes, reductions and counting barriers") {
   DeviceArray<int> out(8);
   launch(count_votes, 1, 64, 0, nullptr, out.data());

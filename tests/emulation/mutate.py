@@ -25,8 +25,9 @@ import mutants
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPIED = ["CMakeLists.txt", "cmake", "core", "kernels", "dist", "apps", "tests"]
 DRIVES_STREAMS = re.compile(r"cuda(StreamWaitEvent|EventRecord|MemcpyAsync|StreamSynchronize)\(")
-KINDS = ["racecheck", "initcheck", "memcheck", "synccheck", "deadlock", "cublas", "nccl",
-         "AddressSanitizer", "runtime error"]
+KINDS = ["emulation racecheck", "emulation initcheck", "emulation memcheck", "emulation synccheck",
+         "emulation deadlock", "emulation cublas", "emulation nccl", "AddressSanitizer",
+         "runtime error"]
 
 
 def product_files():
@@ -68,7 +69,7 @@ class Project:
 
     def find_tests(self):
         """The tests that run kernels: names of CTest tests and of the targets behind them."""
-        pattern = "^emulation_(executor|cublas|pool)_check_test$" if self.arguments.self else \
+        pattern = "^emulation_(executor|runtime)_check_test$" if self.arguments.self else \
             self.arguments.tests
         _, listing = self.run(["ctest", "--test-dir", str(self.build), "-N", "-R", pattern], 60)
         names = re.findall(r"Test +#\d+: (\S+)", listing)
@@ -90,7 +91,7 @@ class Project:
             return ""
         for kind in KINDS:
             if kind in output:
-                return kind
+                return kind.replace("emulation ", "")
         return "timeout" if "Timeout" in output else "result"
 
     def try_mutant(self, mutant):

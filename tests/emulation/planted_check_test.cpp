@@ -1,5 +1,6 @@
 // What only the check build can see: bugs that leave no trace in today's results.
 #include <cublas_v2.h>
+#include <nccl.h>
 
 #include <cstring>
 
@@ -273,4 +274,29 @@ TEST_CASE("racecheck: a matrix product is an operation like a kernel") {
   run();
   CHECK_REPORTED(reports, "read by operation");
   cublasDestroy(handle);
+}
+
+TEST_CASE("racecheck: a collective is an operation of its stream") {
+  Reports reports;
+  Streams streams;
+  ncclComm_t communicator;
+  REQUIRE(ncclCommInitAll(&communicator, 1, nullptr) == ncclSuccess);
+  DeviceArray<float> x(ones());
+  const auto all_reduce = [&] {
+    ncclAllReduce(x.data(), x.data(), 64, ncclFloat, ncclSum, communicator, streams.b);
+  };
+  run_fill(x.data(), streams.a);
+  streams.b_waits_for_a();
+  all_reduce();
+  CHECK_CLEAN(reports);
+  run_fill(x.data(), streams.a);
+  all_reduce();  // does not wait for the gradient
+  CHECK_REPORTED(reports, "racecheck");
+  all_reduce();
+  run_fill(x.data(), streams.a);  // does not wait for the sum
+  CHECK_REPORTED(reports, "racecheck");
+  DeviceArray<float> fresh(64);
+  ncclAllReduce(fresh.data(), x.data(), 64, ncclFloat, ncclSum, communicator, streams.b);
+  CHECK_REPORTED(reports, "ncclAllReduce reads uninitialised byte 0");
+  ncclCommDestroy(communicator);
 }

@@ -24,11 +24,10 @@ __device__ float warp_reduce(float value, Op op) {
   return value;
 }
 
-// Every thread gets the result. A scratch array is one for all uses in a kernel, so the second
-// barrier keeps the next use away from threads that still read.
+// Every thread gets the result. The second barrier keeps the next use of the scratch memory away
+// from threads that still read.
 template <typename Op>
-__device__ float block_reduce(float value, Op op, float identity) {
-  __shared__ float partial[32];
+__device__ float block_reduce(float value, Op op, float identity, float* partial) {
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   value = warp_reduce(value, op);
   if (lane == 0) partial[warp] = value;
@@ -76,8 +75,9 @@ __global__ void row_sum_and_max(const float* rows, float* sums, float* maxima, i
     sum += row[c];
     greatest = fmaxf(greatest, row[c]);
   }
-  sum = block_reduce(sum, Sum{}, 0.0f);
-  greatest = block_reduce(greatest, Max{}, -INFINITY);
+  __shared__ float scratch[32];
+  sum = block_reduce(sum, Sum{}, 0.0f, scratch);
+  greatest = block_reduce(greatest, Max{}, -INFINITY, scratch);
   if (threadIdx.x == 0) {
     sums[blockIdx.x] = sum;
     maxima[blockIdx.x] = greatest;
