@@ -81,9 +81,8 @@ double row_exp_sum(float* exps, const float* row, int64_t n, float max) {
   }
   if (i < n) {
     const __m256i mask = first_lanes(n - i);
-    __m256 value = exp_nonpositive(_mm256_sub_ps(load_or_minus_infinity(row + i, mask), shift));
-    // A maximum of minus infinity makes NaN of the lanes beyond the row too.
-    value = _mm256_and_ps(value, _mm256_castsi256_ps(mask));
+    const __m256 value =
+        exp_nonpositive(_mm256_sub_ps(load_or_minus_infinity(row + i, mask), shift));
     if (exps != nullptr) _mm256_maskstore_ps(exps + i, mask, value);
     sum = add_as_double(sum, value);
   }

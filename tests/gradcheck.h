@@ -24,7 +24,11 @@ inline constexpr double kSlack = 32.0;
 /// f must be smooth within a step of the inputs, and deterministic.
 template <typename Function>
 void gradcheck(Function&& f, std::vector<Tensor> inputs, unsigned seed = 1) {
-  for (Tensor& input : inputs) input = input.clone().requires_grad_();  // the caller's stay
+  for (Tensor& input : inputs) {
+    input = input.clone().requires_grad_();  // the caller's stay
+    // What is in the memory of an undefined gradient must not show through.
+    autograd::set_grad_memory(input, full(input.shape(), std::nan(""), DType::Float64));
+  }
   const Tensor output = f(inputs);
   const Tensor weights = random_tensor(output.shape(), DType::Float64, seed);
   output.backward(weights);
