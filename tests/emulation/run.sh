@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=build/emulation-tests
+mkdir -p build
 
 cmake -S tests/emulation -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo > "$build.log" 2>&1 ||
   { cat "$build.log"; exit 1; }
