@@ -17,13 +17,24 @@ constexpr const char* kDescription =
     "`lockstep train` alone is the documented run: Linear(1000, 10), random data, every rank one "
     "process.";
 
+constexpr const char* kDataForms =
+    "Data:       synthetic          fresh random numbers each step\n"
+    "            digits             1,797 handwritten digits, inside this binary\n"
+    "            fashion-mnist      from /usr/share/datasets, or fashion-mnist:DIR\n"
+    "            idx:DIR            the four files of MNIST, plain or .gz\n"
+    "            csv:FILE           numbers, the label last; every fifth row is for testing\n";
+
+constexpr const char* kModelForms =
+    "Models:     linear:IN,OUT      one linear layer\n"
+    "            mlp:IN,A,B,OUT     linear layers with ReLU between them\n";
+
 constexpr const char* kExitCodes =
     "Exit codes: 0 success, 64 usage, 65 bad data, 69 a rank was lost, 70 internal,\n"
     "            74 input or output, 75 a deadline passed, 128 + N ended by signal N";
 
-constexpr const char* kDataHelp =
-    "synthetic (fresh random numbers each step), digits (built in), fashion-mnist[:DIR], idx:DIR "
-    "(the four files of MNIST, plain or .gz), csv:FILE (numbers, the label last)";
+constexpr const char* kDataHelp = "What to learn, as listed below";
+
+std::string schedule_list() { return "Schedules:  " + schedule_forms("\n            ") + "\n"; }
 
 void add_rank_options(CLI::App& command, RankOptions& options) {
   const std::string group = "Ranks";
@@ -76,7 +87,7 @@ void add_optimizer_options(CLI::App& command, TrainOptions& options) {
       .add_option("--weight-decay", options.weight_decay,
                   "Weight decay [0 for sgd, 0.01 for adamw]")
       ->group(group);
-  command.add_option("--schedule", options.schedule, schedule_forms())
+  command.add_option("--schedule", options.schedule, "Of the learning rate, listed below")
       ->capture_default_str()
       ->group(group);
   command
@@ -88,12 +99,11 @@ void add_optimizer_options(CLI::App& command, TrainOptions& options) {
 
 void add_train(CLI::App& app, TrainOptions& options) {
   CLI::App& command = *app.add_subcommand("train", "Train a model on several ranks");
-  command.footer(kExitCodes);
+  command.footer(std::string(kModelForms) + kDataForms + schedule_list() + kExitCodes);
   const std::string group = "Training";
   command
       .add_option("--model", options.model,
-                  "linear:IN,OUT or mlp:IN,HIDDEN,...,OUT (ReLU between) [linear:1000,10, or "
-                  "linear:FEATURES,CLASSES of the data]")
+                  "Listed below [linear:1000,10; for real data one linear layer]")
       ->group(group);
   command.add_option("--data", options.data, kDataHelp)->capture_default_str()->group(group);
   command.add_option("--epochs", options.epochs, "Passes over the data; synthetic: steps")
@@ -107,7 +117,7 @@ void add_train(CLI::App& app, TrainOptions& options) {
   command.add_option("--accumulate", options.accumulate, "Micro-batches a step")
       ->capture_default_str()
       ->group(group);
-  command.add_option("--seed", options.seed, "Rank r draws from seed + r")
+  command.add_option("--seed", options.seed, "Random seed; rank r draws from seed + r")
       ->capture_default_str()
       ->group(group);
   command
@@ -120,21 +130,25 @@ void add_train(CLI::App& app, TrainOptions& options) {
       ->capture_default_str()
       ->group(group);
   command.add_option("--load", options.load, "Start from the weights in this safetensors file")
+      ->type_name("FILE")
       ->group(group);
   command.add_option("--save", options.save, "Write the final weights to this safetensors file")
+      ->type_name("FILE")
       ->group(group);
   add_optimizer_options(command, options);
   add_rank_options(command, options.ranks);
   command.add_option("--json", options.json, "Write one JSON object a step and an epoch to FILE")
+      ->type_name("FILE")
       ->group("Output");
   command.add_flag("--quiet", options.quiet, "Print nothing but errors")->group("Output");
 }
 
 void add_eval(CLI::App& app, EvalOptions& options) {
   CLI::App& command = *app.add_subcommand("eval", "Measure the accuracy of saved weights");
-  command.footer(kExitCodes);
+  command.footer(std::string(kModelForms) + kDataForms + kExitCodes);
   const std::string group = "Evaluation";
   command.add_option("--load", options.load, "The safetensors file to evaluate")
+      ->type_name("FILE")
       ->required()
       ->group(group);
   command.add_option("--data", options.data, kDataHelp)->required()->group(group);

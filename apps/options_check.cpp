@@ -13,7 +13,7 @@
 namespace lockstep::apps {
 namespace {
 
-constexpr int64_t kMaxRanks = 4096;
+constexpr int64_t kMaxRanks = 256;               // what the shm engine takes
 constexpr int64_t kMaxCount = int64_t{1} << 40;  // steps, epochs, samples: far from overflow
 
 void check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
@@ -41,6 +41,8 @@ void check_rank_options(const RankOptions& options) {
   check_range("--nproc", options.nproc, 0, kMaxRanks);
   check_range("--threads", options.threads, 0, kMaxRanks);
   check_one_of("--device", options.device, {"auto", "cpu", "cuda"});
+  LOCKSTEP_CHECK_KIND(Usage, options.device != "cuda",
+                      "--device cuda: this build has no CUDA; use --device cpu");
   check_real("--timeout", options.timeout, false);
   const bool has_rank = options.rank >= 0;
   const bool has_world = options.world_size >= 0;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <new>
@@ -74,12 +75,15 @@ int run_guarded(int world_size, const std::function<void()>& body) {
 }
 
 int run_hand_started(const RankOptions& options, const RankBody& body) {
-  share_cores(options, static_cast<int>(env::get_int("LOCAL_WORLD_SIZE").value_or(1)));
   dist::ProcessGroupOptions group = group_options(options);
   group.rank = static_cast<int>(options.rank);
   group.world_size = static_cast<int>(options.world_size);
   group.init_method = options.init_method;
-  const int world_size = static_cast<int>(options.world_size);
+  const int64_t all =
+      options.world_size > 0 ? options.world_size : env::get_int("WORLD_SIZE").value_or(1);
+  const int64_t here = env::get_int("LOCAL_WORLD_SIZE").value_or(all);
+  share_cores(options, static_cast<int>(std::max<int64_t>(here, 1)));
+  const int world_size = static_cast<int>(all);
   return run_guarded(world_size, [&] { run_rank(group, body); });
 }
 

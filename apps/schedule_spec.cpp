@@ -76,10 +76,10 @@ std::vector<double> parse_numbers(const std::string& text, const Form& form) {
 
 }  // namespace
 
-std::string schedule_forms() {
+std::string schedule_forms(const std::string& separator) {
   std::string list;
   for (const Form& form : forms()) {
-    list += (list.empty() ? "" : ", ") + std::string(form.name) + form.arguments;
+    list += (list.empty() ? "" : separator) + std::string(form.name) + form.arguments;
   }
   return list;
 }

@@ -27,7 +27,7 @@ std::unique_ptr<optim::LRScheduler> make_scheduler(const ScheduleSpec& spec,
                                                    optim::Optimizer& optimizer,
                                                    int64_t total_steps);
 
-/// The forms that parse_schedule_spec accepts, for --help.
-std::string schedule_forms();
+/// The forms that parse_schedule_spec accepts, for messages and --help.
+std::string schedule_forms(const std::string& separator = ", ");
 
 }  // namespace lockstep::apps

@@ -122,6 +122,7 @@ TEST_CASE("bad flags are usage errors that name the flag") {
   check_refused(kUsage, {"train", "--nproc", "-2"}, {"--nproc -2"});
   check_refused(kUsage, {"train", "--optim", "adam"}, {"--optim \"adam\"", "sgd, adamw"});
   check_refused(kUsage, {"train", "--device", "tpu"}, {"--device \"tpu\"", "cpu"});
+  check_refused(kUsage, {"train", "--device", "cuda"}, {"--device cuda", "--device cpu"});
   check_refused(kUsage, {"train", "--model", "linear:10"}, {"--model \"linear:10\"", "IN,OUT"});
   check_refused(kUsage, {"train", "--model", "mlp:8,x,2"}, {"--model", "\"x\""});
   check_refused(kUsage, {"train", "--model", "conv:8,2"}, {"--model \"conv:8,2\"", "mlp:"});
