@@ -2,6 +2,7 @@
 // enters itself with its process first, so that a file whose processes are all gone is known to be
 // left over; the last one that leaves in an orderly way removes the file.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,7 +64,9 @@ std::string boot_id() {
 std::string process_identity(int pid) { return concat(pid, " ", start_time(pid), " ", boot_id()); }
 
 bool is_alive(const std::string& identity) {
-  return identity == process_identity(std::atoi(identity.c_str()));
+  const int pid = std::atoi(identity.c_str());
+  const bool exists = ::kill(pid, 0) == 0 || errno == EPERM;
+  return exists && identity == process_identity(pid);
 }
 
 class FileLock {

@@ -12,8 +12,9 @@
 
 namespace lockstep::dist {
 
-/// Average exists for floating dtypes; it is sum in rank order of x_r * float(1/W). 16-bit floats
-/// are summed in fp32 and rounded once. Int64 and UInt8 sums wrap around.
+/// Average exists for floating dtypes; it is the sum in rank order of x_r * (1/W), where 1/W is
+/// rounded to the type of the sum. 16-bit floats are summed in fp32 and rounded once. Int64 and
+/// UInt8 sums wrap around. Max and Min are NaN where any x_r is.
 enum class ReduceOp : uint8_t { Sum, Average, Max, Min };
 
 const char* reduce_op_name(ReduceOp op);

@@ -14,8 +14,8 @@
 
 namespace lockstep::dist {
 
-/// Ranks are processes or threads (or both). One thread of a rank calls the collectives; abort()
-/// and set_phase() may come from any. A destroyed group has left: ranks that still wait for it get
+/// Ranks are processes or threads (or both). One thread of a rank calls the collectives, abort()
+/// may come from any. A destroyed group has left: ranks that still wait for it get
 /// an error.
 class ShmProcessGroup final : public ProcessGroup {
  public:

@@ -11,7 +11,7 @@
 
 namespace lockstep::kernels::cpu {
 
-inline constexpr int64_t kReduceBlock = 512;
+inline constexpr int64_t kReduceBlock = 256;
 
 /// Int64 and UInt8 sums wrap around, which only unsigned arithmetic may.
 template <typename T>
@@ -43,8 +43,13 @@ struct RankReduceBlocks {
     if constexpr (is_reduced_floating(dtype_of<T>)) {
       Lanes::narrow(y, sum, count);
     } else {
-      __builtin_memcpy(y, sum, static_cast<size_t>(count) * sizeof(T));
+      for (int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(sum[i]);
     }
+  }
+
+  template <RankReduceOp kOp>
+  static A begin_with(A x, A scale) {
+    return kOp == RankReduceOp::Average ? static_cast<A>(x * scale) : x;
   }
 
   template <RankReduceOp kOp>
@@ -70,15 +75,20 @@ struct RankReduceBlocks {
                      int num_inputs, int64_t n) {
     const A scale = static_cast<A>(A{1} / static_cast<A>(num_inputs));
     alignas(64) A sum[kReduceBlock];
-    alignas(64) A buffer[kReduceBlock];
+    alignas(64) A buffers[2][kReduceBlock];
     for (int64_t begin = 0; begin < n; begin += kReduceBlock) {
       const int64_t count = n - begin < kReduceBlock ? n - begin : kReduceBlock;
-      const A* first = load(inputs[0], begin, count, buffer);
-      for (int64_t i = 0; i < count; ++i) {
-        sum[i] = kOp == RankReduceOp::Average ? static_cast<A>(first[i] * scale) : first[i];
+      const A* first = load(inputs[0], begin, count, buffers[0]);
+      if (num_inputs == 1) {
+        for (int64_t i = 0; i < count; ++i) sum[i] = begin_with<kOp>(first[i], scale);
+      } else {
+        const A* second = load(inputs[1], begin, count, buffers[1]);
+        for (int64_t i = 0; i < count; ++i) {
+          sum[i] = combine<kOp>(begin_with<kOp>(first[i], scale), second[i], scale);
+        }
       }
-      for (int r = 1; r < num_inputs; ++r) {
-        const A* x = load(inputs[r], begin, count, buffer);
+      for (int r = 2; r < num_inputs; ++r) {
+        const A* x = load(inputs[r], begin, count, buffers[0]);
         for (int64_t i = 0; i < count; ++i) sum[i] = combine<kOp>(sum[i], x[i], scale);
       }
       for (int r = 0; r < num_outputs; ++r) store(outputs[r], begin, count, sum);

@@ -145,6 +145,70 @@ void everything(ProcessGroup& group) {
   }
 }
 
+/// Numbers whose sum depends on the order: the bits must be those of the sum in rank order, on all
+/// ranks, in place and staged, whole and in parts.
+void sums_in_rank_order(ProcessGroup& group) {
+  constexpr int64_t kN = 150'001;  // three chunks when staged
+  const auto number = [](int rank, int64_t i) {
+    const double mantissa = 1.0 + static_cast<double>(value_of(rank, i, 1)) / 7.0;
+    const float value =
+        static_cast<float>(std::ldexp(mantissa, static_cast<int>(value_of(rank, i, 2)) - 8));
+    return value_of(rank, i, 3) % 2 == 0 ? value : -value;
+  };
+  for (const bool in_place : {true, false}) {
+    for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Average}) {
+      const Tensor tensor = in_place ? group.allocate({kN}, DType::Float32) : zeros({kN});
+      float* data = tensor.data<float>();
+      for (int64_t i = 0; i < kN; ++i) data[i] = number(group.rank(), i);
+      group.all_reduce(tensor, op);
+      const float scale =
+          op == ReduceOp::Average ? 1.0F / static_cast<float>(group.world_size()) : 1;
+      int64_t wrong = 0;
+      for (int64_t i = 0; i < kN; ++i) {
+        float sum = number(0, i) * scale;
+        for (int r = 1; r < group.world_size(); ++r) sum += number(r, i) * scale;
+        wrong += std::memcmp(&sum, &data[i], sizeof(sum)) != 0 ? 1 : 0;
+      }
+      expect(wrong == 0, wrong, " elements differ in bits, in place: ", in_place);
+    }
+  }
+}
+
+TEST_CASE("sums are taken in rank order, bit for bit") {
+  for (const int world_size : {2, 3, 5}) {
+    CAPTURE(world_size);
+    run_ranks(world_size, sums_in_rank_order);
+    run_rank_processes(world_size, sums_in_rank_order);
+  }
+}
+
+TEST_CASE("a part of a shared tensor is reduced, and nothing around it") {
+  run_ranks(3, [](ProcessGroup& group) {
+    Tensor whole = group.allocate({1000}, DType::Int64);
+    whole.fill_(1);
+    group.all_reduce(whole.slice(100, 333));
+    const int64_t* data = whole.data<int64_t>();
+    group.barrier();
+    for (int64_t i = 0; i < 1000; ++i) {
+      expect(data[i] == (i >= 100 && i < 333 ? 3 : 1), "element ", i, " is ", data[i]);
+    }
+  });
+}
+
+TEST_CASE("bytes_communicated counts what the engine touches") {
+  run_ranks(2, [](ProcessGroup& group) {
+    const Tensor shared = group.allocate({1024}, DType::Float32);
+    const int64_t before = group.bytes_communicated();
+    group.all_reduce(shared);
+    const int64_t in_place = group.bytes_communicated() - before;
+    // Half of the elements, read from two buffers and written to two.
+    expect(in_place == 4 * 2048, "in place: ", in_place);
+    group.all_reduce(zeros({1024}));
+    const int64_t staged = group.bytes_communicated() - before - in_place;
+    expect(staged == 3 * 4096, "staged: ", staged);  // copied in, read from two
+  });
+}
+
 TEST_CASE("all collectives, dtypes and reductions are exact, ranks as threads") {
   for (const int world_size : {1, 2, 3, 4, 7}) {
     CAPTURE(world_size);
