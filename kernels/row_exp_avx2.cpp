@@ -1,5 +1,5 @@
-// Row maximum and exponentials, eight floats at a time. The ragged end of a row is read through a
-// mask as minus infinity, whose exponential is zero, so that no scalar tail is needed.
+// Row maximum and exponentials, eight floats at a time. The ragged end of a row is read and written
+// through a mask, as minus infinity, whose exponential is zero, so that no scalar tail is needed.
 #include <immintrin.h>
 
 #include "kernels/row_exp.h"
@@ -29,8 +29,10 @@ __m256 power_of_two(__m256i n) {
 /// eight terms of the Taylor series leave less than 6e-9 of the value. ln 2 is subtracted in two
 /// parts, the first of which has so few bits that n times it is exact.
 __m256 exp_nonpositive(__m256 x) {
-  // exp(-104) is below half of the smallest subnormal. The order of the operands keeps a NaN.
-  x = _mm256_max_ps(_mm256_set1_ps(-104.0f), x);
+  // Below -104 the result is below half of the smallest subnormal. Those lanes, minus infinity
+  // among them, are cleared: to compute their zero would underflow, which costs a hundred cycles.
+  const __m256 vanishes = _mm256_cmp_ps(x, _mm256_set1_ps(-104.0f), _CMP_LT_OQ);
+  x = _mm256_andnot_ps(vanishes, x);
   const __m256 n =
       _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT);
   __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0x1.62e4p-1f), x);
@@ -49,7 +51,9 @@ __m256 exp_nonpositive(__m256 x) {
   const __m256i whole = _mm256_cvtps_epi32(n);
   const __m256i first = _mm256_srai_epi32(whole, 1);
   const __m256i second = _mm256_sub_epi32(whole, first);
-  return _mm256_mul_ps(_mm256_mul_ps(series, power_of_two(first)), power_of_two(second));
+  const __m256 value =
+      _mm256_mul_ps(_mm256_mul_ps(series, power_of_two(first)), power_of_two(second));
+  return _mm256_andnot_ps(vanishes, value);
 }
 
 /// Adds eight floats to four doubles.
