@@ -48,20 +48,23 @@ struct JsonLog::File {
   }
 };
 
-JsonLog::JsonLog(const std::string& path, int world_size, int64_t seed,
-                 const std::vector<RunFact>& facts)
-    : file_(std::make_unique<File>()) {
+JsonLog::JsonLog(const std::string& path, const RunRecord& run) : file_(std::make_unique<File>()) {
   file_->path = path;
   file_->stream.open(path, std::ios::binary | std::ios::trunc);
   file_->check("open");
-  Json run = {{"type", "run"},
-              {"schema", "lockstep.train"},
-              {"schema_version", kSchemaVersion},
-              {"version", LOCKSTEP_VERSION_STRING},
-              {"world_size", world_size},
-              {"seed", seed}};
-  for (const auto& [name, value] : facts) run[name] = value;
-  file_->write(run);
+  Json options = Json::object();
+  for (const auto& [name, value] : run.options) options[name] = value;
+  file_->write({{"type", "run"},
+                {"schema", "lockstep.train"},
+                {"schema_version", kSchemaVersion},
+                {"version", LOCKSTEP_VERSION_STRING},
+                {"world_size", run.world_size},
+                {"engine", run.engine},
+                {"device", run.device},
+                {"cpu_path", run.cpu_path},
+                {"blas", run.blas},
+                {"threads", run.threads},
+                {"options", options}});
 }
 
 JsonLog::~JsonLog() = default;

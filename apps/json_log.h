@@ -45,10 +45,21 @@ struct EpochRecord {
   int64_t test_samples = 0;
 };
 
+/// The first line: what ran where.
+struct RunRecord {
+  int world_size = 1;
+  std::string engine;
+  std::string device;
+  std::string cpu_path;
+  std::string blas;
+  int threads = 1;  ///< of each rank's matrix products
+  std::vector<RunFact> options;
+};
+
 class JsonLog {
  public:
   /// Throws Error(Io) when the file cannot be written.
-  JsonLog(const std::string& path, int world_size, int64_t seed, const std::vector<RunFact>& facts);
+  JsonLog(const std::string& path, const RunRecord& run);
   ~JsonLog();
   JsonLog(const JsonLog&) = delete;
   JsonLog& operator=(const JsonLog&) = delete;

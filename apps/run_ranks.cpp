@@ -119,6 +119,22 @@ class FailureReport {
 
 }  // namespace
 
+void check_environment(const RankOptions& options) {
+  const auto check = [](const char* flag, int64_t value, const char* variable) {
+    const auto set = env::get_int(variable);
+    LOCKSTEP_CHECK_KIND(Usage, value < 0 || !set || *set == value, flag, " ", value, ", but ",
+                        variable, "=", *set, " in the environment; drop the flag or unset the ",
+                        "variable");
+  };
+  check("--rank", options.rank, "RANK");
+  check("--world-size", options.world_size, "WORLD_SIZE");
+  check("--local-rank", options.local_rank, "LOCAL_RANK");
+  LOCKSTEP_CHECK_KIND(Usage, options.nproc == 0 || !env::get("RANK"), "--nproc ", options.nproc,
+                      " starts ranks here, but RANK=", *env::get("RANK"),
+                      " in the environment makes this process one of them; drop the flag or unset "
+                      "RANK");
+}
+
 bool is_one_of_many(const RankOptions& options) {
   if (options.rank >= 0) return true;
   return options.nproc == 0 && env::get("RANK") && env::get("WORLD_SIZE");
@@ -129,6 +145,7 @@ int num_local_ranks(const RankOptions& options) {
 }
 
 int run_ranks(const RankOptions& options, const RankBody& body) {
+  check_environment(options);
   if (is_one_of_many(options)) return run_hand_started(options, body);
   const int ranks = num_local_ranks(options);
   FailureReport failures(ranks);

@@ -14,6 +14,9 @@ namespace lockstep::apps {
 /// WORLD_SIZE in the environment and no --nproc.
 bool is_one_of_many(const RankOptions& options);
 
+/// Throws Error(Usage) when a flag and a variable that another launcher set say different things.
+void check_environment(const RankOptions& options);
+
 /// How many ranks --nproc, or its default, starts here.
 int num_local_ranks(const RankOptions& options);
 

@@ -80,15 +80,23 @@ std::vector<RunFact> facts_of(const TrainOptions& options, const ModelSpec& mode
           {"json", options.json.empty() ? "no" : "yes"}};
 }
 
-/// The run in one line: version, ranks, engine, seed, CPU path, BLAS, model and data.
-std::string headline(const TrainingJob& job, const dist::ProcessGroup& group) {
-  const int ranks = group.world_size();
-  const int threads = kernels::cpu::blas_num_threads();
+RunRecord record_of(const TrainingJob& job, const dist::ProcessGroup& group) {
+  return {.world_size = group.world_size(),
+          .engine = group.backend(),
+          .device = concat(group.device()),
+          .cpu_path = cpu_capability_name(),
+          .blas = kernels::cpu::blas_name(),
+          .threads = kernels::cpu::blas_num_threads(),
+          .options = facts_of(job.options, job.model)};
+}
+
+/// The run in one line: version, model and data, ranks, engine, seed, CPU path, BLAS.
+std::string headline(const TrainingJob& job, const RunRecord& run) {
   return concat("lockstep ", LOCKSTEP_VERSION_STRING, ": ", job.model.text(), " on ",
-                job.options.data, ", ", ranks, ranks == 1 ? " rank" : " ranks", " (",
-                group.backend(), ", ", group.device(), "), seed ", job.options.seed, ", ",
-                cpu_capability_name(), ", ", kernels::cpu::blas_name(), ", ", threads,
-                threads == 1 ? " thread" : " threads", " a rank");
+                job.options.data, ", ", run.world_size,
+                run.world_size == 1 ? " rank (" : " ranks (", run.engine, ", ", run.device,
+                "), seed ", job.options.seed, ", ", run.cpu_path, ", ", run.blas, ", ", run.threads,
+                run.threads == 1 ? " thread" : " threads", " a rank");
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
@@ -126,10 +134,10 @@ void train_rank(const TrainingJob& job, const std::shared_ptr<dist::ProcessGroup
   const Stopwatch watch;
   const TrainOptions& options = job.options;
   const bool reports = group->rank() == 0;
-  const auto facts = facts_of(options, job.model);
-  if (is_one_of_many(options.ranks)) check_same_options(*group, facts);
+  const RunRecord run = record_of(job, *group);
+  if (is_one_of_many(options.ranks)) check_same_options(*group, run.options);
   Console console(reports && !options.quiet);
-  console.line(reports ? headline(job, *group) : "");
+  console.line(headline(job, run));
 
   manual_seed(static_cast<uint64_t>(options.seed) + static_cast<uint64_t>(group->rank()));
   const auto model = make_model(job.model);
@@ -142,7 +150,7 @@ void train_rank(const TrainingJob& job, const std::shared_ptr<dist::ProcessGroup
   const auto scheduler = make_scheduler(schedule, *optimizer, total_steps(options, *source));
   std::unique_ptr<JsonLog> log;
   if (reports && !options.json.empty()) {
-    log = std::make_unique<JsonLog>(options.json, group->world_size(), options.seed, facts);
+    log = std::make_unique<JsonLog>(options.json, run);
   }
 
   TrainingLoop loop({options, ddp, *optimizer, scheduler.get(), schedule.is_per_step(), *source,

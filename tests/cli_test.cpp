@@ -137,6 +137,9 @@ TEST_CASE("contradictions are usage errors that name both flags") {
   check_refused(kUsage, {"train", "--rank", "2", "--world-size", "2"}, {"--rank 2", "0 to 1"});
   check_refused(kUsage, {"train", "--rank", "0", "--world-size", "2", "--nproc", "2"},
                 {"--nproc 2", "--rank 0"});
+  check_refused(kUsage, {"train", "--rank", "0", "--world-size", "2"}, {"--rank 0", "RANK=1"},
+                {"RANK=1"});
+  check_refused(kUsage, {"train", "--nproc", "2"}, {"--nproc 2", "RANK=0"}, {"RANK=0"});
   check_refused(kUsage, {"train", "--nesterov"}, {"--nesterov", "--momentum"});
   check_refused(kUsage, {"train", "--optim", "adamw", "--momentum", "0.9"},
                 {"--momentum", "adamw"});
