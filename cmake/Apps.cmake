@@ -1,7 +1,7 @@
 # The demo and the `lockstep` binary. Both start anywhere: only the C library stays dynamic.
 add_library(lockstep_programs INTERFACE)
 target_link_libraries(lockstep_programs INTERFACE lockstep_dist)
-if(NOT LOCKSTEP_SANITIZE)
+if(NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_EMULATION)
   target_link_options(lockstep_programs INTERFACE -static-libstdc++ -static-libgcc
                       $<$<CONFIG:Release>:-Wl,-s>)
   target_sources(lockstep_programs INTERFACE ${PROJECT_SOURCE_DIR}/apps/find_object.cpp)

@@ -89,7 +89,7 @@ __global__ void through_dynamic(float* x, int n) {
   for (unsigned i = threadIdx.x; i < static_cast<unsigned>(n); i += blockDim.x) shared[i] = x[i];
   __syncthreads();
   for (unsigned i = threadIdx.x; i < static_cast<unsigned>(n); i += blockDim.x) {
-    x[i] = shared[i] + shared[i];
+    x[i] = shared[n - 1 - static_cast<int>(i)];
   }
 }
 
@@ -97,7 +97,7 @@ __global__ void through_dynamic(float* x, int n) {
 __global__ void count_votes(int* out) {
   const unsigned i = threadIdx.x;
   const unsigned ballot = __ballot_sync(0xffffffffu, i % 2 == 0);
-  const int all = __all_sync(0xffffffffu, i < 64);
+  const int all = __all_sync(0xffffffffu, 1);
   const int any = __any_sync(0xffffffffu, i == 7);
   const int sum = __reduce_add_sync(0xffffffffu, static_cast<int>(i));
   const unsigned same = __match_any_sync(0xffffffffu, static_cast<int>(i / 8));

@@ -18,7 +18,7 @@ __global__ void exchange(float* x);
 __global__ void exchange_in_warp(float* x);
 /// Sum and maximum of a row by a block of any multiple of 32 threads.
 __global__ void row_sum_and_max(const float* rows, float* sums, float* maxima, int columns);
-/// Doubles n floats that pass through dynamic shared memory.
+/// Reverses n floats through dynamic shared memory.
 __global__ void through_dynamic(float* x, int n);
 __global__ void count_votes(int* out);
 __global__ void shuffles(int* out);
