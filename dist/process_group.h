@@ -50,7 +50,7 @@ class ProcessGroup {
   // difference is an Error on every rank that names operation, rank and both sides. The tensors
   // must live until the work is done.
   virtual std::shared_ptr<Work> all_reduce_async(const Tensor& tensor, ReduceOp op) = 0;
-  void all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::Sum) {
+  virtual void all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::Sum) {
     all_reduce_async(tensor, op)->wait();
   }
   /// tensor of rank `root` to all.

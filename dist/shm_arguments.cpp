@@ -46,6 +46,20 @@ CollectiveCall make_call(Collective collective, const Tensor& output, const Tens
   return call;
 }
 
+kernels::RankReduceOp kernel_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Sum:
+      return kernels::RankReduceOp::Sum;
+    case ReduceOp::Average:
+      return kernels::RankReduceOp::Average;
+    case ReduceOp::Max:
+      return kernels::RankReduceOp::Max;
+    case ReduceOp::Min:
+      return kernels::RankReduceOp::Min;
+  }
+  LOCKSTEP_THROW(Internal, "all_reduce: unknown reduce op ", static_cast<int>(op));
+}
+
 void check_reduction(CollectiveCall& call) {
   expect(call,
          call.fingerprint.reduce_op != ReduceOp::Average || is_floating(call.fingerprint.dtype),

@@ -2,6 +2,7 @@
 // the meeting with its problem, so that the other ranks fail too instead of waiting.
 #pragma once
 
+#include "core/rank_reduce.h"
 #include "core/tensor.h"
 #include "dist/comm_queue.h"
 
@@ -11,6 +12,8 @@ namespace lockstep::dist {
 CollectiveCall make_call(Collective collective, const Tensor& output, const Tensor& input);
 
 void set_shape(CallFingerprint& fingerprint, const Shape& shape);
+
+kernels::RankReduceOp kernel_op(ReduceOp op);
 
 /// No average of integers.
 void check_reduction(CollectiveCall& call);

@@ -1,6 +1,8 @@
 // Arriving costs one store and one look at the others' slots; who waits long sleeps on a futex.
 #include "dist/shm_barrier.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -15,6 +17,9 @@ namespace {
 
 /// Between two looks at whether the missing ranks' processes live.
 constexpr std::chrono::milliseconds kSlice{20};
+
+/// How long a spinning rank believes that the others have cores of their own.
+constexpr std::chrono::microseconds kPatience{5};
 
 void relax() { __builtin_ia32_pause(); }
 
@@ -63,13 +68,17 @@ bool ShmBarrier::everyone_arrived() {
 
 bool ShmBarrier::spin() {
   if (spin_.count() == 0) return false;
-  const auto end = Clock::now() + spin_;
-  do {
+  const auto begin = Clock::now();
+  while (!group_.failed()) {
     for (int i = 0; i < 64; ++i) {
       if (everyone_arrived()) return true;
       relax();
     }
-  } while (Clock::now() < end && !group_.failed());
+    const auto spent = Clock::now() - begin;
+    if (spent >= spin_) return false;
+    // The missing rank may be waiting for this very core.
+    if (spent >= kPatience) ::sched_yield();
+  }
   return false;
 }
 

@@ -15,24 +15,6 @@
 #include "dist/spin_policy.h"
 
 namespace lockstep::dist {
-namespace {
-
-kernels::RankReduceOp kernel_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::Sum:
-      return kernels::RankReduceOp::Sum;
-    case ReduceOp::Average:
-      return kernels::RankReduceOp::Average;
-    case ReduceOp::Max:
-      return kernels::RankReduceOp::Max;
-    case ReduceOp::Min:
-      return kernels::RankReduceOp::Min;
-  }
-  LOCKSTEP_THROW(Internal, "all_reduce: unknown reduce op ", static_cast<int>(op));
-}
-
-}  // namespace
-
 // Note [Staging]
 // A tensor outside the shared memory moves in chunks: every rank copies its chunk in, all meet,
 // every rank takes what it needs out of the others' chunks. There are two chunks a rank, used in
@@ -71,11 +53,19 @@ ShmProcessGroup::~ShmProcessGroup() {
 }
 
 std::shared_ptr<Work> ShmProcessGroup::all_reduce_async(const Tensor& tensor, ReduceOp op) {
+  return queue_->submit(all_reduce_call(tensor, op));
+}
+
+void ShmProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op) {
+  queue_->run(all_reduce_call(tensor, op));
+}
+
+CollectiveCall ShmProcessGroup::all_reduce_call(const Tensor& tensor, ReduceOp op) const {
   CollectiveCall call = make_call(Collective::AllReduce, tensor, tensor);
   call.fingerprint.reduce_op = op;
   check_reduction(call);
   if (call.problem.empty()) tensor.bump_version();
-  return queue_->submit(call);
+  return call;
 }
 
 void ShmProcessGroup::broadcast(const Tensor& tensor, int root) {

@@ -27,6 +27,7 @@ class ShmProcessGroup final : public ProcessGroup {
 
   const char* backend() const override { return "shm"; }
   std::shared_ptr<Work> all_reduce_async(const Tensor& tensor, ReduceOp op) override;
+  void all_reduce(const Tensor& tensor, ReduceOp op) override;
   void broadcast(const Tensor& tensor, int root) override;
   void all_gather(const Tensor& output, const Tensor& input) override;
   void reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op) override;
@@ -37,6 +38,7 @@ class ShmProcessGroup final : public ProcessGroup {
   int64_t bytes_communicated() const override;
 
  private:
+  CollectiveCall all_reduce_call(const Tensor& tensor, ReduceOp op) const;
   void execute(CollectiveCall& call, bool waiting);
   void all_reduce(CollectiveCall& call);
   void reduce_in_place(const CollectiveCall& call, const SharedRegion& region);
