@@ -11,6 +11,9 @@ int run_train(const TrainOptions& options);
 /// Evaluates saved weights, every sample once over all ranks.
 int run_eval(const EvalOptions& options);
 
+/// Measures this machine and prints each figure beside what limits it.
+int run_bench(const BenchOptions& options);
+
 /// Prints what the binary is made of and what it found on this machine.
 int run_info();
 

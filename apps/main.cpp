@@ -22,6 +22,8 @@ int run(int argc, char** argv) {
       return run_train(line.train);
     case Command::Eval:
       return run_eval(line.eval);
+    case Command::Bench:
+      return run_bench(line.bench);
     case Command::Info:
       return run_info();
   }

@@ -163,6 +163,17 @@ void add_eval(CLI::App& app, EvalOptions& options) {
   add_rank_options(command, options.ranks);
 }
 
+void add_bench(CLI::App& app, BenchOptions& options) {
+  CLI::App& command =
+      *app.add_subcommand("bench", "Measure this machine: each figure beside what limits it");
+  command.footer(kExitCodes);
+  command.add_option("what", options.what,
+                     "Any of allreduce, step, data, linear, startup [all of them]");
+  command.add_option("--seconds", options.seconds, "Roughly, for each figure")
+      ->capture_default_str();
+  add_rank_options(command, options.ranks);
+}
+
 /// What to print when parsing ends in help, version or an error; errors are thrown.
 std::string text_or_throw(const CLI::App& app, const CLI::ParseError& stop) {
   if (dynamic_cast<const CLI::CallForAllHelp*>(&stop) != nullptr) {
@@ -189,6 +200,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.footer(kExitCodes);
   add_train(app, line.train);
   add_eval(app, line.eval);
+  add_bench(app, line.bench);
   app.add_subcommand("info", "Say what this binary is made of and what it found on this machine");
   try {
     app.parse(argc, argv);
@@ -198,8 +210,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   }
   const auto chosen = app.get_subcommands();
   if (chosen.empty()) {
-    LOCKSTEP_THROW(Usage,
-                   "no command given; there are train, eval and info: see `lockstep --help`");
+    LOCKSTEP_THROW(
+        Usage, "no command given; there are train, eval, bench and info: see `lockstep --help`");
   }
   const std::string name = chosen.front()->get_name();
   if (name == "train") {
@@ -208,6 +220,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   } else if (name == "eval") {
     line.command = Command::Eval;
     check_eval_options(line.eval);
+  } else if (name == "bench") {
+    line.command = Command::Bench;
+    check_bench_options(line.bench);
   } else {
     line.command = Command::Info;
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::apps {
 
@@ -54,7 +55,13 @@ struct EvalOptions {
   int64_t batch_size = 256;
 };
 
-enum class Command : uint8_t { Text, Train, Eval, Info };
+struct BenchOptions {
+  RankOptions ranks;
+  std::vector<std::string> what;  ///< allreduce, step, data, linear, startup; empty: all
+  double seconds = 0.5;           ///< roughly, a figure
+};
+
+enum class Command : uint8_t { Text, Train, Eval, Info, Bench };
 
 /// One parsed command line. Command::Text: there is only something to print (help, version).
 struct CommandLine {
@@ -62,6 +69,7 @@ struct CommandLine {
   std::string text;
   TrainOptions train;
   EvalOptions eval;
+  BenchOptions bench;
 };
 
 /// Parses argv[1..]. Checks single values; throws Error(Usage) naming the flag, what was given and

@@ -108,4 +108,14 @@ void check_eval_options(EvalOptions& options) {
   if (!options.model.empty()) parse_model_spec(options.model);
 }
 
+void check_bench_options(BenchOptions& options) {
+  check_rank_options(options.ranks);
+  LOCKSTEP_CHECK_KIND(Usage, options.ranks.rank < 0,
+                      "bench --rank: the ranks of a benchmark are started here; use --nproc");
+  check_real("--seconds", options.seconds, false);
+  for (const std::string& what : options.what) {
+    check_one_of("bench", what, {"allreduce", "step", "data", "linear", "startup"});
+  }
+}
+
 }  // namespace lockstep::apps

@@ -9,5 +9,6 @@ namespace lockstep::apps {
 /// value out of range or a contradiction, naming the flags.
 void check_train_options(TrainOptions& options);
 void check_eval_options(EvalOptions& options);
+void check_bench_options(BenchOptions& options);
 
 }  // namespace lockstep::apps

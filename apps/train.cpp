@@ -1,5 +1,5 @@
-// `lockstep train`: everything that can be wrong is found before a rank starts; then each rank does
-// what the documented script does, in its order.
+// `lockstep train`: everything that can be wrong is found before a rank starts; then each rank
+// trains, and rank 0 reports.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,35 +8,22 @@
 #include <memory>
 #include <string>
 
-#include "apps/batch_source.h"
 #include "apps/commands.h"
 #include "apps/console.h"
-#include "apps/dataset_spec.h"
 #include "apps/json_log.h"
-#include "apps/model_spec.h"
 #include "apps/number_format.h"
 #include "apps/run_ranks.h"
 #include "apps/same_options.h"
-#include "apps/schedule_spec.h"
 #include "apps/stopwatch.h"
-#include "apps/training_loop.h"
+#include "apps/training_job.h"
 #include "core/base/cpu.h"
 #include "core/base/error.h"
 #include "core/base/version.h"
 #include "core/io/safetensors.h"
-#include "core/random.h"
 #include "kernels/gemm.h"
 
 namespace lockstep::apps {
 namespace {
-
-/// What all ranks share; a forked rank inherits it without copying.
-struct TrainingJob {
-  TrainOptions options;
-  LoadedData data;
-  ModelSpec model;
-  std::vector<nn::NamedTensor> initial;  ///< of --load; empty without
-};
 
 /// Throws Error(Io) unless `path` can be written; leaves no trace when it did not exist.
 void check_can_write(const char* flag, const std::string& path) {
@@ -99,37 +86,6 @@ std::string headline(const TrainingJob& job, const RunRecord& run) {
                 run.threads == 1 ? " thread" : " threads", " a rank");
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
-                                                 const std::vector<nn::NamedTensor>& parameters) {
-  if (options.optim == "adamw") {
-    return std::make_unique<optim::AdamW>(
-        parameters, optim::AdamWOptions{.lr = *options.lr, .weight_decay = *options.weight_decay});
-  }
-  return std::make_unique<optim::SGD>(parameters,
-                                      optim::SGDOptions{.lr = *options.lr,
-                                                        .momentum = options.momentum,
-                                                        .dampening = options.dampening,
-                                                        .weight_decay = *options.weight_decay,
-                                                        .nesterov = options.nesterov});
-}
-
-std::unique_ptr<BatchSource> make_source(const TrainingJob& job, const dist::ProcessGroup& group) {
-  const TrainOptions& options = job.options;
-  if (!job.data.split) {
-    return make_synthetic_source(options.batch_size, job.model.inputs(), job.model.outputs(),
-                                 options.accumulate, group.device());
-  }
-  return make_dataset_source(job.data.split->train, options.batch_size, group.rank(),
-                             group.world_size(), options.seed, group.device());
-}
-
-/// Optimizer steps of the whole run.
-int64_t total_steps(const TrainOptions& options, const BatchSource& source) {
-  const int64_t batches = source.batches_per_epoch();
-  const int64_t steps = options.epochs * ((batches + options.accumulate - 1) / options.accumulate);
-  return options.max_steps >= 0 ? std::min(steps, options.max_steps) : steps;
-}
-
 void train_rank(const TrainingJob& job, const std::shared_ptr<dist::ProcessGroup>& group) {
   const Stopwatch watch;
   const TrainOptions& options = job.options;
@@ -139,28 +95,19 @@ void train_rank(const TrainingJob& job, const std::shared_ptr<dist::ProcessGroup
   Console console(reports && !options.quiet);
   console.line(headline(job, run));
 
-  manual_seed(static_cast<uint64_t>(options.seed) + static_cast<uint64_t>(group->rank()));
-  const auto model = make_model(job.model);
-  if (!job.initial.empty()) model->load_state_dict(job.initial);
-  model->to(group->device());
-  dist::DistributedDataParallel ddp(*model, group, {.bucket_cap_mb = options.bucket_cap_mb});
-  const auto optimizer = make_optimizer(options, ddp.named_parameters());
-  const auto source = make_source(job, *group);
-  const ScheduleSpec schedule = parse_schedule_spec(options.schedule, options.epochs);
-  const auto scheduler = make_scheduler(schedule, *optimizer, total_steps(options, *source));
+  RankTraining training(job, group);
   std::unique_ptr<JsonLog> log;
   if (reports && !options.json.empty()) {
     log = std::make_unique<JsonLog>(options.json, run);
   }
 
-  TrainingLoop loop({options, ddp, *optimizer, scheduler.get(), schedule.is_per_step(), *source,
-                     job.data.split ? &job.data.split->test : nullptr, console, log.get()});
+  TrainingLoop loop(training.parts(job, console, log.get()));
   loop.run();
   if (!reports) return;
   if (log) log->finish(loop.num_steps(), watch.seconds());
   if (options.save.empty()) return;
   group->set_phase({"saving", loop.num_steps()});
-  io::save_safetensors(options.save, model->state_dict());
+  io::save_safetensors(options.save, training.model().state_dict());
   console.line("Saved the weights to " + options.save);
 }
 

@@ -71,6 +71,7 @@ double TrainingLoop::run_step(int64_t epoch, int64_t micro_batches, EpochSums& s
   if (parts_.scheduler != nullptr && parts_.schedule_per_step) parts_.scheduler->step();
   sums.loss += loss;
   sums.times += times;
+  times_ += times;
   ++sums.steps;
   ++step_;
   return loss;

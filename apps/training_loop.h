@@ -40,6 +40,8 @@ class TrainingLoop {
   void run();
 
   int64_t num_steps() const { return step_; }
+  /// Sums over all steps, on this rank.
+  const StepTimes& times() const { return times_; }
 
  private:
   struct EpochSums {
@@ -65,6 +67,7 @@ class TrainingLoop {
   Tensor gathered_;  ///< [W] Float64
   Tensor mine_;      ///< [1] Float64
   int64_t step_ = 0;
+  StepTimes times_;
 };
 
 }  // namespace lockstep::apps

@@ -109,6 +109,17 @@ TEST_CASE("help and version") {
   CHECK(contains(info.output, LOCKSTEP_VERSION_STRING));
 }
 
+TEST_CASE("bench prints figures and their limits") {
+  const Finished finished = run_binary({"bench", "data", "startup", "--seconds", "0.01"});
+  CAPTURE(finished.error);
+  CHECK(finished.status == 0);
+  for (const char* part : {"randn", "memcpy", "documented run", "resident"}) {
+    CAPTURE(part);
+    CHECK(contains(finished.output, part));
+  }
+  check_refused(kUsage, {"bench", "fast"}, {"\"fast\"", "allreduce"});
+}
+
 TEST_CASE("bad flags are usage errors that name the flag") {
   check_refused(kUsage, {}, {"train", "--help"});
   check_refused(kUsage, {"tarin"}, {"tarin"});
