@@ -29,6 +29,8 @@ using Clock = std::chrono::steady_clock;
 /// not be able to keep the launcher from its signals.
 constexpr int kStderrPatienceMs = 200;
 
+constexpr const char* kExitKeys = "launcher/exit/";
+
 void write_stderr(int /*rank*/, std::string_view line) {
   while (!line.empty()) {
     pollfd ready{STDERR_FILENO, POLLOUT, 0};
@@ -251,6 +253,7 @@ void Launch::ended(int rank, pid_t pid, int status) {
     result_.reason = concat("rank ", rank, " of ", options_.num_ranks, " (pid ", pid, ") ", how);
     result_.last_lines = ranks_[static_cast<size_t>(rank)].last_lines();
   }
+  store_.fail_waits(concat("rank ", rank, " ", how), kExitKeys);
   if (stage_ == Stage::Running) enter(Stage::Reporting, options_.report_grace);
 }
 
@@ -277,7 +280,7 @@ std::string signal_name(int signal) {
   return name != nullptr ? concat("SIG", name) : concat("signal ", signal);
 }
 
-std::string exit_key(int rank) { return concat("launcher/exit/", rank); }
+std::string exit_key(int rank) { return concat(kExitKeys, rank); }
 
 LaunchResult launch(const LaunchOptions& options,
                     const std::function<int(const LaunchedRank&)>& rank_main) {

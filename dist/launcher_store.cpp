@@ -78,6 +78,8 @@ Reply LauncherStore::call(StoreFrame::Kind kind, std::string_view key, std::stri
   Reply reply = wait_for(frame.id, patience_ms, lock);
   LOCKSTEP_CHECK_KIND(Timeout, reply.frame.kind != StoreFrame::TimedOut, "store: waited ", number,
                       " ms for the key '", key, "', which no rank has set");
+  LOCKSTEP_CHECK_KIND(PeerLost, reply.frame.kind != StoreFrame::RankLost, "store: ", reply.value,
+                      " while this rank waited for the key '", key, "'");
   LOCKSTEP_CHECK(reply.frame.kind != StoreFrame::NotANumber, "store: add to the key '", key,
                  "', whose value is not a number");
   return reply;

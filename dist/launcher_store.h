@@ -22,7 +22,7 @@ namespace lockstep::dist {
 /// One frame either way: this header, then the key, then the value. Both ends are the same program
 /// on the same host, so the fields travel as they lie in memory.
 struct StoreFrame {
-  enum Kind : uint32_t { Set, Get, Add, Check, Wait, Done, TimedOut, NotANumber };
+  enum Kind : uint32_t { Set, Get, Add, Check, Wait, Done, TimedOut, NotANumber, RankLost };
   uint32_t kind = Done;
   uint32_t key_bytes = 0;
   uint64_t value_bytes = 0;
@@ -49,6 +49,10 @@ class StoreServer {
 
   void set(std::string_view key, std::string_view value);
 
+  /// A rank has failed: whoever waits for a key, now or later, learns `what` instead of waiting for
+  /// what may never come - but for keys under `except`, which the launcher itself will set.
+  void fail_waits(const std::string& what, std::string_view except);
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Client {
@@ -72,17 +76,22 @@ class StoreServer {
   void add(Client& client, const StoreFrame& request, std::string_view key);
   void wait(Client& client, const StoreFrame& request, std::string_view key);
   void wake(std::string_view key);
+  bool is_hopeless(std::string_view key) const;
   void expire();
+  void flush();
   void reply(Client& client, StoreFrame frame, std::string_view value = {});
   void drop(std::list<Client>::iterator client);
 
   std::list<Client> clients_;
   std::vector<Waiter> waiters_;
   std::map<std::string, std::string, std::less<>> values_;
+  std::string lost_;  ///< of fail_waits; empty: no rank has failed
+  std::string except_;
 };
 
 /// The rank's side, over the socket of StoreServer::add_client. Several threads may call it at
-/// once; a call throws Error(PeerLost) when the launcher is gone.
+/// once; a call throws Error(PeerLost) when the launcher is gone, a wait also
+/// when another rank has failed and the key does not exist.
 std::shared_ptr<Store> make_launcher_store(UniqueFd socket);
 
 }  // namespace lockstep::dist

@@ -39,6 +39,10 @@ void StoreServer::serve(const std::vector<pollfd>& fds) {
     if (!receive(*client)) drop(client);
   }
   expire();
+  flush();
+}
+
+void StoreServer::flush() {
   for (auto client = clients_.begin(); client != clients_.end();) {
     const auto current = client++;
     if (!current->output.empty() && !send(*current)) drop(current);
@@ -130,6 +134,10 @@ void StoreServer::wait(Client& client, const StoreFrame& request, std::string_vi
           wants_value ? std::string_view(found->second) : std::string_view());
     return;
   }
+  if (is_hopeless(key)) {
+    reply(client, StoreFrame{.kind = StoreFrame::RankLost, .id = request.id}, lost_);
+    return;
+  }
   waiters_.push_back(Waiter{&client, request.id, wants_value, std::string(key),
                             Clock::now() + Milliseconds(request.number)});
 }
@@ -143,6 +151,21 @@ void StoreServer::wake(std::string_view key) {
           waiter.wants_value ? std::string_view(value) : std::string_view());
     return true;
   });
+}
+
+void StoreServer::fail_waits(const std::string& what, std::string_view except) {
+  if (!lost_.empty()) return;  // the first failure is the cause
+  lost_ = what;
+  except_ = except;
+  std::erase_if(waiters_, [&](const Waiter& waiter) {
+    if (!is_hopeless(waiter.key)) return false;
+    reply(*waiter.client, StoreFrame{.kind = StoreFrame::RankLost, .id = waiter.id}, lost_);
+    return true;
+  });
+}
+
+bool StoreServer::is_hopeless(std::string_view key) const {
+  return !lost_.empty() && !key.starts_with(except_);
 }
 
 void StoreServer::expire() {

@@ -127,6 +127,29 @@ TEST_CASE("a launcher that is gone is an error, not a hang") {
   CHECK(kind_of([&] { server.client(0).get("key", kPatience); }) == ErrorKind::PeerLost);
 }
 
+TEST_CASE("a wait ends when another rank fails, now or later, and says which") {
+  LaunchOptions options{.num_ranks = 3, .report_grace = kPatience};
+  std::string seen;
+  options.on_stderr = [&](int, std::string_view line) { seen += line; };
+  const LaunchResult result = launch(options, [](const LaunchedRank& rank) {
+    rank.store->add("up", 1);
+    if (rank.rank == 1) {
+      while (rank.store->add("up", 0) < 3) std::this_thread::sleep_for(Milliseconds(1));
+      rank.store->set("kept", "value");
+      return 7;
+    }
+    if (rank.rank == 2) rank.store->wait(exit_key(1), kPatience);  // this key will come
+    if (rank.rank == 2 && rank.store->get("kept", kPatience) != "value") return 8;
+    rank.store->get("never", kPatience);
+    return 9;
+  });
+  CHECK(result.exit_status == 7);
+  CHECK(result.failed_rank == 1);
+  const std::string line =
+      "error: store: rank 1 exited with code 7 while this rank waited for the key 'never'\n";
+  CHECK(seen == line + line);
+}
+
 TEST_CASE("it outlives rank 0") {
   LaunchOptions options{.num_ranks = 2};
   options.on_stderr = [](int, std::string_view) {};
