@@ -97,7 +97,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* out, int count, const int* devices) {
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
   if (communicator == nullptr || error == nullptr) return ncclInvalidArgument;
   *error = communicator->state;
-  const Segment* segment = communicator->segment;
+  const Segment* segment = communicator->segment();
   if (*error == ncclSuccess && segment != nullptr && segment->failed != 0) {
     *error = ncclRemoteError;
   }
@@ -107,7 +107,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error)
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   if (communicator == nullptr) return ncclInvalidArgument;
   communicator->aborted = true;
-  if (communicator->segment != nullptr) wake_all(*communicator->segment);
+  if (communicator->segment() != nullptr) wake_all(*communicator->segment());
   wait_for_background(communicator);
   while (communicator->running != 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
   keep(communicator);
@@ -125,7 +125,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   if (const ncclResult_t result = ncclCommFinalize(communicator); result != ncclSuccess) {
     return result;
   }
-  if (communicator->segment != nullptr) close_segment(communicator->segment);
+  if (communicator->segment() != nullptr) close_segment(communicator->segment());
   delete communicator;
   return ncclSuccess;
 }

@@ -82,7 +82,7 @@ void check_buffers(const Part& part) {
 // Real NCCL hangs or corrupts memory where ranks disagree; here both sides say so.
 bool ranks_agree(const Part& part) {
   ncclComm& communicator = *part.communicator;
-  Segment& segment = *communicator.segment;
+  Segment& segment = *communicator.segment();
   for (int rank = 0; rank < communicator.ranks; ++rank) {
     if (segment.peers[rank].call == part.call) continue;
     const std::string difference = "rank " + std::to_string(communicator.rank) + " is in " +
@@ -100,7 +100,7 @@ bool ranks_agree(const Part& part) {
 // Takes from the slots what belongs to this rank; they hold elements [first, first + n).
 void take(const Part& part, size_t first, size_t n) {
   const ncclComm& communicator = *part.communicator;
-  const Segment& segment = *communicator.segment;
+  const Segment& segment = *communicator.segment();
   const auto type = static_cast<ncclDataType_t>(part.call.type);
   const auto op = static_cast<ncclRedOp_t>(part.call.op);
   const size_t element = part.element();
@@ -143,7 +143,7 @@ void run_collective(const Part& part) {
   if (inject_fault(part)) return;
   DeviceAccess access(communicator.device);
   check_buffers(part);
-  Segment& segment = *communicator.segment;
+  Segment& segment = *communicator.segment();
   segment.peers[communicator.rank].call = part.call;
   if (!communicator.meet(name) || !ranks_agree(part) || !communicator.meet(name)) return;
   const size_t step = kSlotBytes / part.element();
@@ -198,7 +198,7 @@ ncclResult_t check_call(ncclComm* communicator, const Call& call, cudaStream_t s
   } else if (state != ncclSuccess) {
     return state;
   }
-  if (communicator->segment == nullptr) {
+  if (communicator->segment() == nullptr) {
     return refuse(communicator, ncclInvalidUsage, name + ": the communicator has not joined");
   }
   if (!is_valid_stream(stream)) {

@@ -20,7 +20,7 @@ bool death_is_error() { return setting_word("LOCKSTEP_EMU_NCCL_PEER_DEATH") == "
 
 int find_dead_rank(const ncclComm& communicator) {
   for (int rank = 0; rank < communicator.ranks; ++rank) {
-    const int process = communicator.segment->peers[rank].process;
+    const int process = communicator.segment()->peers[rank].process;
     if (process > 0 && process != getpid() && is_dead(process)) return rank;
   }
   return -1;
@@ -29,7 +29,7 @@ int find_dead_rank(const ncclComm& communicator) {
 // Duplicates are refused, as NCCL does on one host.
 ncclResult_t check_devices(ncclComm& communicator) {
   if (setting("LOCKSTEP_EMU_NCCL_ALLOW_DUPLICATES", 0) != 0) return ncclSuccess;
-  const Peer* peers = communicator.segment->peers;
+  const Peer* peers = communicator.segment()->peers;
   for (int i = 0; i < communicator.ranks; ++i) {
     for (int j = 0; j < i; ++j) {
       if (peers[i].device != peers[j].device) continue;
@@ -73,7 +73,7 @@ ncclResult_t join(ncclComm& communicator, const ncclUniqueId& id) {
     return refuse(&communicator, ncclSystemError,
                   "the unique id is not known here, or its process has ended");
   }
-  communicator.segment = segment;
+  communicator.joined = segment;
   int expected = 0;
   if (!segment->ranks.compare_exchange_strong(expected, communicator.ranks) &&
       expected != communicator.ranks) {
@@ -102,7 +102,7 @@ ncclResult_t join(ncclComm& communicator, const ncclUniqueId& id) {
 using namespace lockstep::emulation;
 
 bool ncclComm::meet(const char* what) {
-  Segment& shared = *segment;
+  Segment& shared = *segment();
   const uint32_t generation = shared.generation;
   if (static_cast<int>(++shared.arrived) == ranks) {
     shared.arrived = 0;

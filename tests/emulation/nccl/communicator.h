@@ -15,7 +15,7 @@ struct ncclComm {
   int ranks = 0;
   int device = 0;
   bool blocking = true;
-  lockstep::emulation::Segment* segment = nullptr;
+  std::atomic<lockstep::emulation::Segment*> joined{nullptr};  ///< set by the initialisation
   uint64_t next_sequence = 0;
   std::atomic<ncclResult_t> state{ncclSuccess};  ///< what ncclCommGetAsyncError says
   std::atomic<bool> aborted{false};
@@ -27,7 +27,9 @@ struct ncclComm {
   bool meet(const char* what);
   /// The first failure stays.
   void fail(ncclResult_t result, const std::string& why);
-  bool is_broken() const { return aborted || (segment != nullptr && segment->failed != 0); }
+  /// Null until the rank has joined.
+  lockstep::emulation::Segment* segment() const { return joined; }
+  bool is_broken() const { return aborted || (segment() != nullptr && segment()->failed != 0); }
   void set_last_error(const std::string& why);
   const char* last_error();
 

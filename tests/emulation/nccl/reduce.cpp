@@ -49,7 +49,7 @@ void reduce(const ncclComm& communicator, ncclRedOp_t op, size_t first, size_t n
   const size_t chunk = (total + ranks - 1) / ranks;
   constexpr bool floating = std::is_floating_point_v<Wide<T>>;
   const auto element = [&](size_t rank, size_t i) {
-    const T value = reinterpret_cast<const T*>(communicator.segment->slots[rank % ranks])[i];
+    const T value = reinterpret_cast<const T*>(communicator.segment()->slots[rank % ranks])[i];
     if constexpr (floating) {  // an average is a sum of what was scaled before
       if (op == ncclAvg) return T(widen(value) * (Wide<T>(1) / static_cast<Wide<T>>(ranks)));
     }

@@ -47,7 +47,7 @@ cudaError_t grow(CUmemPoolHandle_st& pool, uint64_t missing) {
     return cudaErrorMemoryAllocation;
   }
   pool.reserved += growth;
-  pool.reserved_high = std::max(pool.reserved_high, pool.reserved);
+  pool.reserved_high = std::max(pool.reserved_high, pool.reserved.load());
   if (growth > missing) pool.free.push_back({growth - missing, 0, 0});  // sequence 0: for everybody
   count(&Counters::pool_growths);
   count(&Counters::pool_growth_bytes, static_cast<int64_t>(growth));

@@ -4,13 +4,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
 struct CUmemPoolHandle_st {
   int device = 0;
   uint64_t release_threshold = 0;
-  uint64_t reserved = 0;
+  std::atomic<uint64_t> reserved{0};
   uint64_t used = 0;
   uint64_t reserved_high = 0;
   uint64_t used_high = 0;

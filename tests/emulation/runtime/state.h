@@ -62,7 +62,7 @@ struct DeviceState {
       allocations;  ///< freed ones stay, so that late uses have a name
   int64_t live_allocations = 0;
   size_t live_bytes = 0;
-  size_t malloc_bytes = 0;  ///< of cudaMalloc
+  std::atomic<size_t> malloc_bytes{0};  ///< of cudaMalloc
   CUstream_st* null_stream = nullptr;
   std::set<int> peers;
   int physical = 0;  ///< its number before CUDA_VISIBLE_DEVICES
