@@ -15,6 +15,7 @@
 #include "dist/spin_policy.h"
 
 namespace lockstep::dist {
+
 // Note [Staging]
 // A tensor outside the shared memory moves in chunks: every rank copies its chunk in, all meet,
 // every rank takes what it needs out of the others' chunks. There are two chunks a rank, used in
