@@ -253,6 +253,7 @@ void Launch::ended(int rank, pid_t pid, int status) {
     result_.reason = concat("rank ", rank, " of ", options_.num_ranks, " (pid ", pid, ") ", how);
     result_.last_lines = ranks_[static_cast<size_t>(rank)].last_lines();
   }
+  if (first) store_.set(first_failure_key(), concat("rank ", rank, " ", how));
   store_.fail_waits(concat("rank ", rank, " ", how), kExitKeys);
   if (stage_ == Stage::Running) enter(Stage::Reporting, options_.report_grace);
 }
@@ -279,6 +280,8 @@ std::string signal_name(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name != nullptr ? concat("SIG", name) : concat("signal ", signal);
 }
+
+std::string first_failure_key() { return concat(kExitKeys, "first failure"); }
 
 std::string exit_key(int rank) { return concat(kExitKeys, rank); }
 

@@ -62,4 +62,7 @@ std::string signal_name(int signal);
 /// killed by signal 9 (SIGKILL)"), for the ranks that live on.
 std::string exit_key(int rank);
 
+/// The key that says which rank failed first, and how ("rank 1 exited with code 3").
+std::string first_failure_key();
+
 }  // namespace lockstep::dist

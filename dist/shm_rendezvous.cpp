@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "dist/launcher.h"
 #include "dist/shm_layout.h"
 #include "dist/unix_socket.h"
 
@@ -20,6 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kMagic = 0x4c6b5374;
+
+/// How often rank 0, while it waits, looks whether a rank has failed.
+constexpr Milliseconds kLookEvery{100};
 
 struct Knock {
   uint32_t magic = kMagic;
@@ -79,6 +84,20 @@ void throw_missing(const std::vector<bool>& served, Milliseconds timeout) {
                  "; start them with the same world size and store");
 }
 
+/// After a failure of one rank not all will come: the launcher's store says so.
+void check_failure(Store& store) {
+  const std::string key = first_failure_key();
+  if (!store.check(key)) return;
+  LOCKSTEP_THROW(PeerLost, "rendezvous: ", store.get(key, Milliseconds(0)),
+                 " before all ranks had come");
+}
+
+/// From now on the others look whether this process lives, even if it ends before its first call.
+void mark_present(SharedGroup& group, int rank, int pid) {
+  group.slot(rank).pid.store(pid, std::memory_order_relaxed);
+  group.slot(rank).presence.store(Presence::Joined);
+}
+
 /// Why this knock is refused, or empty.
 std::string refusal(const Knock& knock, const std::vector<bool>& served, Answer& answer) {
   const int world_size = static_cast<int>(served.size());
@@ -95,14 +114,18 @@ std::string refusal(const Knock& knock, const std::vector<bool>& served, Answer&
   return {};
 }
 
-void serve(const UniqueFd& listener, const std::shared_ptr<SharedMemory>& memory, int world_size,
-           Milliseconds timeout) {
+void serve(Store& store, const UniqueFd& listener, const std::shared_ptr<SharedMemory>& memory,
+           SharedGroup& group, Milliseconds timeout) {
+  const int world_size = group.world_size();
   const auto deadline = Clock::now() + timeout;
   std::vector<bool> served(static_cast<size_t>(world_size), false);
   served[0] = true;
   for (int count = 1; count < world_size;) {
-    const UniqueFd peer = accept_from_user(listener, left_until(deadline));
-    if (!peer.valid() && Clock::now() >= deadline) throw_missing(served, timeout);
+    const UniqueFd peer = accept_from_user(listener, std::min(left_until(deadline), kLookEvery));
+    if (!peer.valid()) {
+      check_failure(store);
+      if (Clock::now() >= deadline) throw_missing(served, timeout);
+    }
     Knock knock;
     UniqueFd none;
     if (!peer.valid() ||
@@ -126,6 +149,7 @@ void serve(const UniqueFd& listener, const std::shared_ptr<SharedMemory>& memory
       continue;
     }
     shared.release();  // NOLINT: the peer has taken it over
+    mark_present(group, knock.rank, peer_pid(peer));
     served[static_cast<size_t>(knock.rank)] = true;
     ++count;
   }
@@ -165,13 +189,15 @@ std::shared_ptr<SharedMemory> meet_in_shared_memory(Store& store, int rank, int 
   const std::string key = claim_rank(store, rank, world_size, timeout);
   if (rank == 0) {
     auto memory = SharedMemory::create(nbytes);
+    SharedGroup group(memory->map(0, nbytes), world_size);
+    mark_present(group, 0, ::getpid());
     const std::string name = "lockstep-" + random_nonce();
     const UniqueFd listener = listen_abstract(name);
     store.set(key, concat(name, " ", host_identity()));
     try {
-      serve(listener, memory, world_size, timeout);
+      serve(store, listener, memory, group, timeout);
     } catch (const Error& error) {  // for the ranks that have been served
-      SharedGroup(memory->map(0, nbytes), world_size).fail(0, error.kind(), error.what());
+      group.fail(0, error.kind(), error.what());
       throw;
     }
     return memory;
