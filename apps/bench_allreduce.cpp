@@ -1,6 +1,7 @@
 // All-reduce through the engine, and beside it the least that any engine must do: each rank adds up
 // its share of all ranks' buffers in shared memory and writes it to all, between two barriers that
 // spin.
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ constexpr int64_t kLargest = 25'000'000;  // bytes
 constexpr std::array<std::pair<int64_t, const char*>, 3> kSizes = {
     {{4, "4 B"}, {40'000, "40 KB"}, {kLargest, "25 MB"}}};
 constexpr int kMaxBareRanks = 64;
+constexpr int kSpins = 5000;
 
 /// Memory of all ranks, made before they start.
 class SharedPages {
@@ -44,9 +46,17 @@ class SharedPages {
     auto& counters = *static_cast<Counters*>(base_);
     const uint32_t mine = counters.arrived[rank].count.fetch_add(1, std::memory_order_release) + 1;
     for (int other = 0; other < ranks_; ++other) {
-      while (static_cast<int32_t>(counters.arrived[other].count.load(std::memory_order_acquire) -
-                                  mine) < 0) {
-        __builtin_ia32_pause();
+      const auto& count = counters.arrived[other].count;
+      const auto is_behind = [&] {
+        return static_cast<int32_t>(count.load(std::memory_order_acquire) - mine) < 0;
+      };
+      // Whoever else uses the cores may hold the one that the other rank needs.
+      for (int spins = 0; is_behind(); ++spins) {
+        if (spins < kSpins) {
+          __builtin_ia32_pause();
+        } else {
+          ::sched_yield();
+        }
       }
     }
   }
@@ -64,20 +74,27 @@ class SharedPages {
   void* base_;
 };
 
-/// The average over ranks of elements [begin, end) into every rank's buffer.
-void average_share(const SharedPages& pages, int ranks, int64_t begin, int64_t end) {
-  const float factor = 1.0f / static_cast<float>(ranks);
-  constexpr int64_t kBlock = 2048;  // floats that stay in the first cache for all ranks
-  std::array<float, kBlock> sum;
-  for (int64_t at = begin; at < end; at += kBlock) {
-    const int64_t n = std::min(kBlock, end - at);
-    std::fill_n(sum.begin(), n, 0.0f);
-    for (int rank = 0; rank < ranks; ++rank) {
-      const float* in = pages.buffer(rank) + at;
-      for (int64_t i = 0; i < n; ++i) sum[static_cast<size_t>(i)] += in[i] * factor;
-    }
-    for (int rank = 0; rank < ranks; ++rank) std::copy_n(sum.begin(), n, pages.buffer(rank) + at);
+/// The average over ranks of `Count` elements from `at` on, into every rank's buffer. A constant
+/// count: then -O2 vectorises the loop as well.
+template <int64_t Count>
+void average_block(const SharedPages& pages, int ranks, float factor, int64_t at) {
+  std::array<float, Count> sum{};
+  for (int rank = 0; rank < ranks; ++rank) {
+    const float* in = pages.buffer(rank) + at;
+    for (int64_t i = 0; i < Count; ++i) sum[static_cast<size_t>(i)] += in[i] * factor;
   }
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::memcpy(pages.buffer(rank) + at, sum.data(), sizeof sum);
+  }
+}
+
+/// The same for elements [begin, end), the rank's share.
+void average_share(const SharedPages& pages, int ranks, int64_t begin, int64_t end) {
+  constexpr int64_t kBlock = 256;  // floats that stay in the first cache for all ranks
+  const float factor = 1.0f / static_cast<float>(ranks);
+  int64_t at = begin;
+  for (; at + kBlock <= end; at += kBlock) average_block<kBlock>(pages, ranks, factor, at);
+  for (; at < end; ++at) average_block<1>(pages, ranks, factor, at);
 }
 
 double bare_seconds(dist::ProcessGroup& group, const SharedPages& pages, int64_t count,
