@@ -12,6 +12,7 @@
 namespace lockstep::dist {
 namespace {
 
+/// The mask is asked for in growing sizes: the kernel refuses one that is smaller than its own.
 int affinity_cores() {
   for (int max_cpus = 1024; max_cpus <= 1 << 20; max_cpus *= 2) {
     cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(max_cpus));

@@ -25,6 +25,7 @@ struct Closed {
   int64_t last_position;
 };
 
+/// Slices are padded in memory, but the limits count gradients alone, as PyTorch's do.
 void append(PlannedBucket& bucket, int64_t index, const BucketItem& item) {
   const int64_t align = kSliceAlignment / element_size(item.dtype);
   bucket.dtype = item.dtype;
@@ -66,6 +67,7 @@ std::vector<PlannedBucket> plan_buckets(std::span<const BucketItem> items,
       lane->limit = limits.cap_bytes;
     }
   }
+  // What is left is a bucket too, however small.
   for (Lane& lane : lanes) {
     if (lane.open.parameters.empty()) continue;
     closed.push_back(Closed{std::move(lane.open), lane.last_position});

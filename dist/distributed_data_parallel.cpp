@@ -52,6 +52,8 @@ void DistributedDataParallel::check_device(const std::vector<nn::NamedTensor>& t
   }
 }
 
+// One broadcast a tensor: this runs once for parameters, and for the few and small buffers of a
+// model before each forward.
 void DistributedDataParallel::broadcast(const std::vector<nn::NamedTensor>& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (tensor.numel() == 0) continue;
@@ -61,6 +63,7 @@ void DistributedDataParallel::broadcast(const std::vector<nn::NamedTensor>& tens
 }
 
 Tensor DistributedDataParallel::forward(const Tensor& input) {
+  // Evaluation and no_sync must not communicate: the other ranks need not be in a forward.
   const bool synced = is_grad_enabled() && sync_->require_sync;
   process_group_->set_phase({"forward", reducer_->num_reductions(), -1});
   if (synced) {

@@ -35,6 +35,7 @@ void append_shared(const nn::Module& module, const std::vector<nn::NamedTensor>&
   }
 }
 
+/// Everybody's numbers, by rank. The process group moves tensors on its device.
 std::vector<int64_t> all_gather_numbers(ProcessGroup& process_group,
                                         const std::vector<int64_t>& numbers) {
   const auto n = static_cast<int64_t>(numbers.size());
@@ -72,6 +73,7 @@ std::string rank_list(const std::vector<int>& ranks) {
   return out.str();
 }
 
+/// Ranks with the same text are one group; each group is compared with rank 0's.
 std::string disagreement(const std::vector<std::string>& texts) {
   std::map<std::string, std::vector<int>> groups;
   for (size_t rank = 0; rank < texts.size(); ++rank) {

@@ -92,6 +92,11 @@ class SignalScope {
   UniqueFd fd_;
 };
 
+// Note [How a launch ends]
+// Running: all ranks live. The first failure leads to Reporting: the others find out by themselves
+// whom they lost, and have a moment to say so. Then Terminating: SIGTERM, for a rank that closes
+// files. Then Killing: SIGKILL, repeated. A signal to the launcher leads straight to Terminating, a
+// second one to Killing. Each stage has a deadline, so the whole has one.
 class Launch {
  public:
   explicit Launch(const LaunchOptions& options)
@@ -164,6 +169,7 @@ LaunchResult Launch::wait() {
   return std::move(result_);
 }
 
+// A failed poll (interrupted, say) is no reason to stop: the ranks are looked at in any case.
 void Launch::poll_once() {
   fds_.clear();
   fds_.push_back(pollfd{signals_.fd(), POLLIN, 0});

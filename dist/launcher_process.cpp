@@ -110,6 +110,8 @@ void RankProcess::start(const LaunchedRank& info, UniqueFd store_socket, const I
     set_rank_context({rank.rank, rank.local_rank, rank.world_size, rank.store});
     code = run_guarded(rank, rank_main);
   }
+  // Not _exit: buffers are written and the checks that sanitizers make at exit are made. The frames
+  // of the launcher below this one are never returned to.
   std::exit(code);
 }
 
@@ -118,6 +120,7 @@ void RankProcess::close_launcher_ends() {
   death_pipe_.reset();
 }
 
+// A process that vanished without a status (somebody else has waited for it) counts as failed.
 bool RankProcess::reap(int& status) {
   if (!running()) return false;
   siginfo_t info{};

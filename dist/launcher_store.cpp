@@ -66,6 +66,8 @@ class LauncherStore final : public Store {
   LOCKSTEP_THROW(PeerLost, "store: the launcher of this rank is gone");
 }
 
+// The lock is held while the frame is sent, so that frames do not mix, and not while a reply is
+// read, so that a waiting thread keeps nobody from sending.
 Reply LauncherStore::call(StoreFrame::Kind kind, std::string_view key, std::string_view value,
                           int64_t number) {
   const bool waits = kind == StoreFrame::Get || kind == StoreFrame::Wait;
@@ -85,6 +87,9 @@ Reply LauncherStore::call(StoreFrame::Kind kind, std::string_view key, std::stri
   return reply;
 }
 
+// Whoever reads may get somebody else's reply; it goes into the map, and its owner is woken. A
+// reader that fails leaves half a frame behind, so the store is unusable from then on, for all
+// threads.
 Reply LauncherStore::wait_for(uint64_t id, int64_t patience_ms,
                               std::unique_lock<std::mutex>& lock) {
   while (true) {

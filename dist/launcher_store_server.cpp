@@ -22,6 +22,7 @@ UniqueFd StoreServer::add_client() {
   return UniqueFd(ends[1]);
 }
 
+// Room to send is asked for only while something waits to be sent; else poll would never sleep.
 void StoreServer::append_poll_fds(std::vector<pollfd>& fds) const {
   for (const Client& client : clients_) {
     const short events = static_cast<short>(client.output.empty() ? POLLIN : POLLIN | POLLOUT);
@@ -49,6 +50,8 @@ void StoreServer::flush() {
   }
 }
 
+/// Takes all that is there and answers it; false when the client is gone. What a rank sent before
+/// it ended still counts.
 bool StoreServer::receive(Client& client) {
   char bytes[16384];
   while (true) {
@@ -63,6 +66,7 @@ bool StoreServer::receive(Client& client) {
   }
 }
 
+/// Gives the socket what it takes; false when the client is gone.
 bool StoreServer::send(Client& client) {
   while (!client.output.empty()) {
     const ssize_t n = ::send(client.fd.get(), client.output.data(), client.output.size(),
@@ -74,6 +78,7 @@ bool StoreServer::send(Client& client) {
   return true;
 }
 
+/// Handles the whole frames in the input and keeps the rest.
 void StoreServer::parse(Client& client) {
   std::string_view input = client.input;
   StoreFrame request;
@@ -127,6 +132,8 @@ void StoreServer::add(Client& client, const StoreFrame& request, std::string_vie
   reply(client, StoreFrame{.id = request.id, .number = number});
 }
 
+// Nothing blocks here: a client whose key is absent is put on the list, and answered when the key
+// is set, its time is up, or a rank has failed.
 void StoreServer::wait(Client& client, const StoreFrame& request, std::string_view key) {
   const bool wants_value = request.kind == StoreFrame::Get;
   if (const auto found = values_.find(key); found != values_.end()) {

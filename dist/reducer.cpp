@@ -10,6 +10,8 @@
 
 namespace lockstep::dist {
 
+// The node passes the gradient on untouched and costs no copy. It is where "inside or outside
+// no_sync" can be compared, because forward and backward both pass here.
 Tensor Reducer::watch(const Tensor& output) {
   struct Entry {
     std::shared_ptr<Link> link;
@@ -53,7 +55,7 @@ void Reducer::begin_backward() {
 // The hook: once a backward for each leaf, after the last contribution to its gradient.
 void Reducer::gradient_ready(size_t index) {
   record(ReducerEventKind::HookFired, static_cast<int64_t>(index));
-  if (!sync_->require_sync) return;
+  if (!sync_->require_sync) return;  // no_sync: the gradient stays local
   begin_backward();
   Parameter& parameter = parameters_[index];
   if (!parameter.leaf->memory.is_same(parameter.slice)) throw_moved(parameter);
@@ -89,6 +91,7 @@ bool Reducer::is_reduced(int64_t bucket) const {
   return buckets_[index].work->is_completed();
 }
 
+// Only recorded runs look: a steady step learns of it in finalize().
 void Reducer::note_reduced() {
   while (next_reduced_ < next_launch_ && buckets_[next_reduced_].work->is_completed()) {
     record(ReducerEventKind::BucketReduced, static_cast<int64_t>(next_reduced_++));
@@ -114,6 +117,7 @@ void Reducer::finalize(bool completed) {
   process_group_->set_phase({"after backward", num_reductions_ - 1, -1});
 }
 
+// In index order, which is the order in which they were launched and end.
 void Reducer::wait_for_buckets() {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();

@@ -58,6 +58,7 @@ void Reducer::throw_incomplete() {
                  process_group_->rank(), " ", reason);
 }
 
+// The others are told as well: when only this rank made the mistake, they wait for its buckets.
 void Reducer::throw_mode_mismatch(bool forward_synced) {
   const std::string reason =
       concat("forward ran ", inside(forward_synced), " no_sync and its backward ",
@@ -85,6 +86,7 @@ void Reducer::rethrow_for_bucket(size_t bucket) {
   }
 }
 
+/// "bucket 0 of 2 (1.bias, 1.weight)": names, because nobody knows a bucket's number.
 std::string Reducer::bucket_name(size_t bucket) const {
   std::vector<std::string> names;
   for (const int64_t index : plan_[bucket].parameters) {

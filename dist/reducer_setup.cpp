@@ -31,7 +31,7 @@ Reducer::Reducer(const std::vector<nn::NamedTensor>& parameters,
     parameters_.push_back(Parameter{.name = name, .tensor = tensor, .leaf = tensor.leaf()});
     items.push_back({tensor.numel(), tensor.dtype(), tensor.device()});
   }
-  arrivals_.reserve(parameters_.size());
+  arrivals_.reserve(parameters_.size());  // the hooks must not allocate
   const auto n = static_cast<int64_t>(parameters_.size());
   adopt(plan_buckets(items, reverse_order(n), limits_));
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -58,6 +58,8 @@ Reducer::~Reducer() {
   }
 }
 
+// New memory first, then each gradient moves from its old slice to its new one; the old buckets are
+// freed with the last leaf that leaves them.
 void Reducer::adopt(std::vector<PlannedBucket> plan) {
   std::vector<Bucket> buckets;
   for (const PlannedBucket& planned : plan) {

@@ -77,6 +77,19 @@ TEST_CASE("gradients are the average over ranks, exactly") {
   }
 }
 
+TEST_CASE("a frozen parameter is made equal, and not reduced") {
+  run_both_forms(2, [](ProcessGroup& group) {
+    manual_seed(static_cast<uint64_t>(group.rank()));
+    nn::Linear model(3, 2);
+    model.weight.requires_grad_(false);
+    DistributedDataParallel ddp(model, borrow(group));
+    expect(replicas_equal(group, model), "replicas differ after construction");
+    step(ddp, rows(group.rank() + 1, 3, 1));
+    expect_weight_gradient(model.bias, 1.5);
+    expect(ddp.reducer().plan()[0].parameters.size() == 1, "the frozen parameter is in a bucket");
+  });
+}
+
 TEST_CASE("without zero_grad the average of the sum is the sum of averages") {
   run_both_forms(2, [](ProcessGroup& group) {
     nn::Linear model(3, 2);
@@ -271,6 +284,21 @@ TEST_CASE("so it is when all ranks leave it out") {
         step(ddp, ones({1, 3}));
       },
       "got no gradient: c.weight, c.bias");
+}
+
+TEST_CASE("a rank that skips a backward and leaves is named by the one that waits") {
+  const RankFunction function = [](ProcessGroup& group) {
+    nn::Linear model(3, 2);
+    DistributedDataParallel ddp(model, borrow(group));
+    step(ddp, ones({1, 3}));
+    if (group.rank() == 0) step(ddp, ones({1, 3}));
+  };
+  for (const auto& outcomes :
+       {run_rank_outcomes(2, function), run_rank_process_outcomes(2, function)}) {
+    CHECK(outcomes[1].ok());
+    CHECK(outcomes[0].error == ErrorKind::PeerLost);
+    CHECK_MESSAGE(contains(outcomes[0].message, "rank 1"), outcomes[0].message);
+  }
 }
 
 TEST_CASE("an exception in one rank's backward ends the others") {

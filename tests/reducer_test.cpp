@@ -188,6 +188,17 @@ TEST_CASE("no_sync guards nest and restore") {
   CHECK(autograd::grad_sync(model.weight)->require_sync);
 }
 
+TEST_CASE("two backwards of one forward are two reductions") {
+  const auto group = std::make_shared<FakeProcessGroup>(2);
+  nn::Linear model(2, 2);
+  DistributedDataParallel ddp(model, group);
+  const Tensor loss = ops::sum(ddp(ones({3, 2})));
+  autograd::backward(loss, Tensor(), {.retain_graph = true});
+  autograd::backward(loss);
+  CHECK(ddp.reducer().num_reductions() == 2);
+  CHECK(gradient(model.bias) == std::vector<float>{6, 6});
+}
+
 TEST_CASE("a gradient that another hook dropped is reduced as zero") {
   const auto group = std::make_shared<FakeProcessGroup>(2);
   nn::Linear model(2, 2);
