@@ -70,6 +70,8 @@ TEST_CASE("racecheck in a block") {
   CHECK(contains(text, "buggy_kernels.cu:"));
   launch(scratch_used_again, 1, 64, 0, nullptr, x.data());
   CHECK_REPORTED(reports, "racecheck");
+  launch(exchange_after_shuffle, 1, 64, 0, nullptr, x.data());
+  CHECK_REPORTED(reports, "racecheck");
 }
 
 TEST_CASE("racecheck between blocks") {

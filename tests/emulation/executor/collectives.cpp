@@ -142,7 +142,8 @@ void compute_results(Warp& warp, unsigned lanes) {
 // All lanes have arrived: their results are known at this moment, and they can go on.
 void finish(Warp& warp, unsigned lanes) {
   count(&Counters::warp_collectives);
-  ++warp.epoch;
+  // Shuffles and votes pass values among lanes, but do not order what lanes do to memory.
+  if (warp.request[__builtin_ctz(lanes)].op == WarpOp::Sync) ++warp.epoch;
   check_same_collective(warp, lanes);
   compute_results(warp, lanes);
   warp.waiting &= ~lanes;

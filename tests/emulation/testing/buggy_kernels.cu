@@ -11,6 +11,14 @@ __global__ void exchange_without_barrier(float* x) {
   x[threadIdx.x] = shared[threadIdx.x ^ 33];
 }
 
+// A shuffle is not a barrier for memory.
+__global__ void exchange_after_shuffle(float* x) {
+  __shared__ float shared[64];
+  shared[threadIdx.x] = x[threadIdx.x];
+  const float same = __shfl_sync(0xffffffffu, 1.0f, 0);
+  x[threadIdx.x] = same * shared[threadIdx.x ^ 3];
+}
+
 // The second turn stores while slower threads may still read what the first one stored.
 __global__ void scratch_used_again(float* x) {
   __shared__ float scratch[2];

@@ -30,6 +30,7 @@ __global__ void half_math(const float* x, float* out);
 
 // With a bug.
 __global__ void exchange_without_barrier(float* x);
+__global__ void exchange_after_shuffle(float* x);
 __global__ void scratch_used_again(float* x);
 __global__ void off_by_one(float* x, int n);
 __global__ void reads_uninitialised_shared(float* x);
