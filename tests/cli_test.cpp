@@ -51,6 +51,24 @@ std::string small_csv() {
   return text;
 }
 
+/// An IDX file of bytes: 0, 0, 8 (unsigned bytes), dimensions, big-endian extents, values.
+std::string idx(const std::vector<int>& extents, const std::string& values) {
+  std::string text = {0, 0, 8, static_cast<char>(extents.size())};
+  for (const int extent : extents) {
+    for (const int shift : {24, 16, 8, 0}) text += static_cast<char>(extent >> shift);
+  }
+  return text + values;
+}
+
+/// A folder with MNIST's four files: ten images of 2x2 pixels, labels 0 to 9.
+void write_images(const TemporaryFolder& folder) {
+  const std::string labels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  for (const std::string part : {"train", "t10k"}) {
+    folder.write(part + "-images-idx3-ubyte", idx({10, 2, 2}, std::string(40, 'x')));
+    folder.write(part + "-labels-idx1-ubyte", idx({10}, labels));
+  }
+}
+
 double number_after(const std::string& text, const std::string& label) {
   const size_t at = text.rfind(label);
   return at == std::string::npos ? std::nan("") : std::atof(text.c_str() + at + label.size());
@@ -190,6 +208,25 @@ TEST_CASE("corrupt data is an error that says where") {
   check_refused(kBadData, {"train", "--data", "idx:" + folder.file("")}, {"idx"});
   const std::string garbage = folder.write("garbage", "0123456789");
   check_refused(kBadData, {"train", "--load", garbage}, {garbage});
+}
+
+TEST_CASE("IDX files that do not fit are refused by name and place") {
+  const TemporaryFolder folder;
+  write_images(folder);
+  const std::vector<std::string> train = {"train", "--data", "idx:" + folder.file("")};
+  CHECK(run_binary(train).status == 0);
+  auto small = train;
+  small.insert(small.end(), {"--model", "linear:4,5"});
+  check_refused(kBadData, small, {"train-labels-idx1-ubyte", "label", "5", "linear:4,5"});
+
+  folder.write("train-images-idx3-ubyte", idx({10, 2, 2}, std::string(39, 'x')));
+  check_refused(kBadData, train, {"train-images-idx3-ubyte", "40", "39"});
+  folder.write("train-images-idx3-ubyte", idx({9, 2, 2}, std::string(36, 'x')));
+  check_refused(kBadData, train, {"train-images-idx3-ubyte", "9", "10"});
+  folder.write("train-images-idx3-ubyte", idx({1 << 30, 1 << 30, 1 << 30}, "x"));
+  check_refused(kBadData, train, {"train-images-idx3-ubyte"});
+  folder.write("train-images-idx3-ubyte", std::string("\x1f\x8b\x08\x00", 4) + "cut");
+  check_refused(kBadData, train, {"train-images-idx3-ubyte"});
 }
 
 TEST_CASE("a loss that is not finite ends every rank with one line") {
