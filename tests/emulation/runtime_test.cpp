@@ -90,6 +90,14 @@ TEST_CASE("work is asynchronous until somebody waits") {
   });
 }
 
+TEST_CASE("a host function in a stream may not call CUDA") {
+  static std::atomic<int> result{0};
+  const auto call = [](void*) { result = cudaDeviceSynchronize(); };
+  LOCKSTEP_CUDA_CHECK(cudaLaunchHostFunc(nullptr, call, nullptr));
+  LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+  CHECK(result == cudaErrorNotPermitted);
+}
+
 TEST_CASE("under the lazy policy a forgotten synchronisation shows") {
   emulation::set_stream_policy(StreamPolicy::Lazy, 200);
   DeviceArray<float> x(constant(5));

@@ -140,6 +140,9 @@ cudaError_t ensure_initialised() {
   });
   if (getpid() != runtime().process) return cudaErrorInitializationError;  // as CUDA after fork()
   if (runtime().device_count == 0) return cudaErrorNoDevice;
+  if (current_operation != nullptr && current_operation->is_host_function) {
+    return cudaErrorNotPermitted;  // a host function in a stream may not call CUDA
+  }
   prepare_fault_stack();
   return cudaSuccess;
 }

@@ -155,6 +155,7 @@ static const char* error_text(cudaError_t error, bool name) {
     LOCKSTEP_EMULATION_ERROR(cudaErrorLaunchFailure, "unspecified launch failure")
     LOCKSTEP_EMULATION_ERROR(cudaErrorLaunchTimeout, "the launch timed out and was terminated")
     LOCKSTEP_EMULATION_ERROR(cudaErrorNotSupported, "operation not supported")
+    LOCKSTEP_EMULATION_ERROR(cudaErrorNotPermitted, "operation not permitted")
     LOCKSTEP_EMULATION_ERROR(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled")
     LOCKSTEP_EMULATION_ERROR(cudaErrorPeerAccessNotEnabled, "peer access has not been enabled")
     LOCKSTEP_EMULATION_ERROR(cudaErrorInsufficientDriver,
