@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds kSlice{20};
 
 /// How long a spinning rank believes that the others have cores of their own.
-constexpr std::chrono::microseconds kPatience{5};
+constexpr std::chrono::microseconds kPatience{3};
 
 void relax() { __builtin_ia32_pause(); }
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <exception>
 
-#include "core/base/log.h"
+#include "core/base/fault.h"
 #include "core/rank_reduce.h"
 #include "dist/shm_arguments.h"
 #include "dist/shm_rendezvous.h"
@@ -34,6 +34,7 @@ ShmProcessGroup::ShmProcessGroup(Store& store, int rank, int world_size, Millise
   store_cpus(slot);
   slot.pid.store(::getpid(), std::memory_order_relaxed);
   slot.presence.store(Presence::Joined);
+  fault_point("joined", rank);
   barrier_->meet(CallFingerprint{.collective = Collective::Barrier});
   barrier_->watch_peers();
   const SpinPolicy policy = spin_policy(group);
@@ -49,6 +50,7 @@ ShmProcessGroup::~ShmProcessGroup() {
     abort("it left its process group because of an error; see its own output");
   }
   queue_->drain();
+  fault_point("leaving", rank());
   barrier_->group().slot(rank()).presence.store(Presence::Left);
   barrier_->group().wake();
 }
@@ -157,7 +159,9 @@ void ShmProcessGroup::all_reduce(CollectiveCall& call) {
   const auto region = region_of(call.output, nbytes, location);
   // The first meeting tells whether all ranks' tensors are in the same place.
   if (barrier_->meet(call.fingerprint, location, call.problem)) {
+    fault_point("mid-bucket", rank());
     reduce_in_place(call, *region);
+    fault_point("bucket-reduced", rank());
     barrier_->meet(call.fingerprint);
   } else {
     all_reduce_staged(call);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/fault.h"
 #include "dist/launcher.h"
 #include "dist/shm_layout.h"
 #include "dist/unix_socket.h"
@@ -149,6 +150,7 @@ void serve(Store& store, const UniqueFd& listener, const std::shared_ptr<SharedM
       continue;
     }
     shared.release();  // NOLINT: the peer has taken it over
+    fault_point("memfd-handed-over", 0);
     mark_present(group, knock.rank, peer_pid(peer));
     served[static_cast<size_t>(knock.rank)] = true;
     ++count;
@@ -161,8 +163,9 @@ std::shared_ptr<SharedMemory> knock_at(const std::string& name, int rank, int wo
   const Knock knock{.rank = rank, .world_size = world_size};
   Answer answer;
   UniqueFd file;
-  const bool answered = socket.valid() && send_message(socket, &knock, sizeof(knock)) &&
-                        receive_message(socket, &answer, sizeof(answer), file, timeout);
+  const bool knocked = socket.valid() && send_message(socket, &knock, sizeof(knock));
+  fault_point("knocked", rank);
+  const bool answered = knocked && receive_message(socket, &answer, sizeof(answer), file, timeout);
   LOCKSTEP_CHECK_KIND(PeerLost, answered, "rendezvous: rank ", rank,
                       " cannot reach rank 0, which is gone or has given up; see its output");
   LOCKSTEP_CHECK_KIND(Usage, answer.status != Answer::WorldSizeDiffers, "rendezvous: rank ", rank,
@@ -186,11 +189,13 @@ std::shared_ptr<SharedMemory> knock_at(const std::string& name, int rank, int wo
 std::shared_ptr<SharedMemory> meet_in_shared_memory(Store& store, int rank, int world_size,
                                                     int64_t nbytes, Milliseconds timeout) {
   if (rank == 0 && world_size == 1) return SharedMemory::create(nbytes);
+  fault_point("rendezvous", rank);
   const std::string key = claim_rank(store, rank, world_size, timeout);
   if (rank == 0) {
     auto memory = SharedMemory::create(nbytes);
     SharedGroup group(memory->map(0, nbytes), world_size);
     mark_present(group, 0, ::getpid());
+    fault_point("memfd-made", rank);
     const std::string name = "lockstep-" + random_nonce();
     const UniqueFd listener = listen_abstract(name);
     store.set(key, concat(name, " ", host_identity()));
