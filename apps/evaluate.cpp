@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/autograd.h"
+#include "core/base/fault.h"
 #include "core/data/data_loader.h"
 #include "core/ops.h"
 #include "core/random.h"
@@ -38,6 +39,7 @@ Evaluation evaluate(nn::Module& model, const data::Dataset& dataset, dist::Proce
                            .sampler = std::make_shared<data::SequentialSampler>(begin, end),
                            .generator = &generator});
   const ops::CrossEntropyOptions sum_of_losses{.reduction = ops::Reduction::Sum};
+  fault_point("evaluation", group.rank());
   double loss = 0;
   int64_t correct = 0;
   for (const auto& [data, target] : loader) {
@@ -47,6 +49,7 @@ Evaluation evaluate(nn::Module& model, const data::Dataset& dataset, dist::Proce
   }
   model.train(was_training);
   Tensor sums = Tensor::from_values<double>({loss, static_cast<double>(correct)}, {2});
+  fault_point("evaluation-reduce", group.rank());
   group.all_reduce(sums, dist::ReduceOp::Sum);
   const auto samples = static_cast<double>(dataset.size());
   return {sums.data<double>()[0] / samples, sums.data<double>()[1] / samples, dataset.size()};

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/fault.h"
 #include "core/base/version.h"
 
 namespace lockstep::apps {
@@ -38,6 +39,7 @@ struct JsonLog::File {
   std::ofstream stream;
 
   void write(const Json& object) {
+    fault_point("json-writing");
     stream << object.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
     check("write to");
   }

@@ -18,6 +18,7 @@
 #include "apps/training_job.h"
 #include "core/base/cpu.h"
 #include "core/base/error.h"
+#include "core/base/fault.h"
 #include "core/base/version.h"
 #include "core/io/safetensors.h"
 #include "kernels/gemm.h"
@@ -25,14 +26,19 @@
 namespace lockstep::apps {
 namespace {
 
-/// Throws Error(Io) unless `path` can be written; leaves no trace when it did not exist.
+/// Throws Error(Io) unless `path` can be written. Makes no file: a run that is killed right here
+/// would leave it.
 void check_can_write(const char* flag, const std::string& path) {
   if (path.empty()) return;
-  const bool existed = ::access(path.c_str(), F_OK) == 0;
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  LOCKSTEP_CHECK_KIND(Io, file >= 0, flag, " ", path, ": cannot write: ", std::strerror(errno));
-  ::close(file);
-  if (!existed) ::unlink(path.c_str());
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  int error = file >= 0 ? 0 : errno;
+  if (file >= 0) ::close(file);
+  if (error == ENOENT) {
+    const size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    error = ::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+  }
+  LOCKSTEP_CHECK_KIND(Io, error == 0, flag, " ", path, ": cannot write: ", std::strerror(error));
 }
 
 TrainingJob prepare(const TrainOptions& options) {
@@ -107,6 +113,7 @@ void train_rank(const TrainingJob& job, const std::shared_ptr<dist::ProcessGroup
   if (log) log->finish(loop.num_steps(), watch.seconds());
   if (options.save.empty()) return;
   group->set_phase({"saving", loop.num_steps()});
+  fault_point("saving", group->rank());
   io::save_safetensors(options.save, training.model().state_dict());
   console.line("Saved the weights to " + options.save);
 }

@@ -7,6 +7,7 @@
 #include "apps/number_format.h"
 #include "apps/stopwatch.h"
 #include "core/base/error.h"
+#include "core/base/fault.h"
 #include "dist/reducer.h"
 
 namespace lockstep::apps {
@@ -57,6 +58,7 @@ double TrainingLoop::run_step(int64_t epoch, int64_t micro_batches, EpochSums& s
   loss += run_micro_batch(epoch, micro_batches, times, sums);
   Stopwatch watch;
   group_.set_phase({"optimizer", step_});
+  fault_point("optimizer", group_.rank());
   double grad_norm = -1;
   const double max_norm = parts_.options.clip_grad_norm;
   if (max_norm > 0) {
@@ -81,9 +83,11 @@ double TrainingLoop::run_micro_batch(int64_t epoch, int64_t micro_batches, StepT
                                      EpochSums& sums) {
   Stopwatch watch;
   group_.set_phase({"data", step_});
+  fault_point("data-loading", group_.rank());
   const data::Batch& batch = parts_.source.next();
   times.data += watch.lap();
   group_.set_phase({"forward", step_});
+  fault_point("forward", group_.rank());
   Tensor loss = criterion_(parts_.model(batch.data), batch.target);
   if (micro_batches > 1) loss = loss / static_cast<double>(micro_batches);
   const double value = loss.item();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/fault.h"
 #include "dist/fingerprint.h"
 #include "dist/reducer.h"
 
@@ -20,6 +21,7 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& module,
                       "init_process_group first");
   const BucketLimits limits = bucket_limits(options_.bucket_cap_mb);
   process_group_->set_phase({"construction", -1, -1});
+  fault_point("construction", process_group_->rank());
   // First of all, so that whatever differs between ranks is reported as such on each of them.
   check_fingerprints(
       *process_group_,
@@ -57,6 +59,7 @@ void DistributedDataParallel::check_device(const std::vector<nn::NamedTensor>& t
 void DistributedDataParallel::broadcast(const std::vector<nn::NamedTensor>& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (tensor.numel() == 0) continue;
+    fault_point("parameter-broadcast", process_group_->rank());
     process_group_->broadcast(tensor.detach(), 0);
     tensor.bump_version();
   }

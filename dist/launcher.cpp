@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/fault.h"
 #include "dist/launcher_process.h"
 #include "dist/launcher_store.h"
 
@@ -145,6 +146,7 @@ class Launch {
 };
 
 void Launch::start(const std::function<int(const LaunchedRank&)>& rank_main) {
+  fault_point("launcher-start", kFaultLauncher);
   for (int rank = 0; rank < options_.num_ranks; ++rank) {
     const LaunchedRank info{rank, rank, options_.num_ranks, nullptr};
     const auto close_launcher_ends = [this] {
@@ -156,6 +158,7 @@ void Launch::start(const std::function<int(const LaunchedRank&)>& rank_main) {
     ranks_[static_cast<size_t>(rank)].start(info, std::move(socket), signals_.inherited(),
                                             close_launcher_ends, rank_main);
     ++num_running_;
+    fault_point("launcher-fork", kFaultLauncher);
   }
 }
 
@@ -166,6 +169,7 @@ LaunchResult Launch::wait() {
     reap();
     escalate();
   }
+  fault_point("launcher-end", kFaultLauncher);
   return std::move(result_);
 }
 
@@ -208,6 +212,7 @@ void Launch::answer_signals() {
       result_.signal = number;
       result_.reason = concat("stopped by signal ", number, " (", signal_name(number), ")");
     }
+    fault_point("launcher-signal", kFaultLauncher);
     enter(Stage::Terminating, options_.terminate_grace);
   }
 }
@@ -260,6 +265,7 @@ void Launch::ended(int rank, pid_t pid, int status) {
     result_.last_lines = ranks_[static_cast<size_t>(rank)].last_lines();
   }
   if (first) store_.set(first_failure_key(), concat("rank ", rank, " ", how));
+  fault_point("launcher-report", kFaultLauncher);
   store_.fail_waits(concat("rank ", rank, " ", how), kExitKeys);
   if (stage_ == Stage::Running) enter(Stage::Reporting, options_.report_grace);
 }

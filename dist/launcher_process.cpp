@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/fault.h"
 #include "dist/launcher_store.h"
 #include "dist/rank_context.h"
 
@@ -95,6 +96,7 @@ void RankProcess::start(const LaunchedRank& info, UniqueFd store_socket, const I
   }
   // A group of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends the ranks
   // in order, and what a rank starts can be ended with it.
+  fault_point("rank-start", info.rank);
   ::setpgid(0, 0);
   death.write_end.reset();
   output.read_end.reset();
@@ -109,6 +111,7 @@ void RankProcess::start(const LaunchedRank& info, UniqueFd store_socket, const I
     rank.store = make_launcher_store(std::move(store_socket));
     set_rank_context({rank.rank, rank.local_rank, rank.world_size, rank.store});
     code = run_guarded(rank, rank_main);
+    fault_point("exit", info.rank);
   }
   // Not _exit: buffers are written and the checks that sanitizers make at exit are made. The frames
   // of the launcher below this one are never returned to.

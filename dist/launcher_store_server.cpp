@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "core/base/error.h"
+#include "core/base/fault.h"
 #include "dist/launcher_store.h"
 
 namespace lockstep::dist {
@@ -98,6 +99,7 @@ void StoreServer::handle(Client& client, const StoreFrame& request, std::string_
                          std::string_view value) {
   switch (request.kind) {
     case StoreFrame::Set:
+      fault_point("launcher-store", kFaultLauncher);
       set(key, value);
       reply(client, StoreFrame{.id = request.id});
       break;

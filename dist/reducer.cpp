@@ -7,6 +7,7 @@
 
 #include "core/autograd_node.h"
 #include "core/base/error.h"
+#include "core/base/fault.h"
 
 namespace lockstep::dist {
 
@@ -64,6 +65,7 @@ void Reducer::gradient_ready(size_t index) {
   ++num_ready_;
   if (rebuild_ != Rebuild::Done) arrivals_.push_back(static_cast<int64_t>(index));
   if (recording_) note_reduced();
+  fault_point("backward", process_group_->rank());
   if (--buckets_[static_cast<size_t>(parameter.bucket)].pending > 0) return;
   record(ReducerEventKind::BucketReady, parameter.bucket);
   // A bucket that is complete before its predecessors waits for them: so every rank issues the
@@ -123,6 +125,7 @@ void Reducer::wait_for_buckets() {
   const auto start = Clock::now();
   for (size_t b = 0; b < buckets_.size(); ++b) {
     process_group_->set_phase({"finalize", num_reductions_, static_cast<int64_t>(b)});
+    fault_point("finalize", process_group_->rank());
     try {
       buckets_[b].work->wait();
     } catch (...) {

@@ -4,6 +4,7 @@
 
 #include "core/autograd_node.h"
 #include "core/base/error.h"
+#include "core/base/fault.h"
 #include "core/base/log.h"
 #include "dist/reducer.h"
 
@@ -63,6 +64,7 @@ Reducer::~Reducer() {
 void Reducer::adopt(std::vector<PlannedBucket> plan) {
   std::vector<Bucket> buckets;
   for (const PlannedBucket& planned : plan) {
+    fault_point("bucket-allocation", process_group_->rank());
     // At least one element: a bucket of empty parameters is reduced like any other.
     const int64_t numel = std::max<int64_t>(planned.numel, 1);
     buckets.push_back(Bucket{process_group_->allocate(Shape({numel}), planned.dtype), 0, nullptr});
@@ -92,6 +94,7 @@ void Reducer::rebuild() {
   rebuild_ = Rebuild::Done;
   const auto n = static_cast<int64_t>(parameters_.size());
   const Tensor order = Tensor::from_values(arrivals_, {n}).to(process_group_->device());
+  fault_point("rebuild", process_group_->rank());
   process_group_->broadcast(order, 0);
   const std::vector<int64_t> adopted = order.to_vector<int64_t>();
   std::vector<int64_t> sorted = adopted;
