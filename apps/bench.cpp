@@ -19,23 +19,40 @@ namespace {
 /// A call is timed in this many blocks; the median leaves out those that the system disturbed.
 constexpr int kBlocks = 11;
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+/// How the ranks that measure together stay together; one rank alone needs neither.
+struct Agreement {
+  std::function<double(double)> slowest;  ///< the largest of all ranks' values
+  std::function<void()> start;            ///< returns on all ranks at once
+};
 
 /// Calls a block, so that all blocks take `seconds` together; from a few calls' time.
-int64_t calls_per_block(double seconds, const std::function<void()>& call) {
-  call();  // touches memory for the first time
-  Stopwatch watch;
-  int64_t calls = 0;
-  do {
-    call();
-    ++calls;
-  } while (watch.seconds() < seconds / 20 && calls < 1000);
-  const double one = std::max(watch.seconds() / static_cast<double>(calls), 1e-9);
+int64_t calls_per_block(double seconds, const std::function<void()>& call,
+                        const Agreement& agreement) {
+  // Every rank must call equally often, so a fixed number of calls says how many are to come.
+  constexpr int kFirstCalls = 5;
+  for (int i = 0; i < kFirstCalls; ++i) call();  // touches memory for the first time
+  const Stopwatch watch;
+  for (int i = 0; i < kFirstCalls; ++i) call();
+  const double one = std::max(agreement.slowest(watch.seconds() / kFirstCalls), 1e-9);
   return std::max<int64_t>(1, std::llround(seconds / kBlocks / one));
+}
+
+std::vector<double> measure(double seconds, const std::vector<std::function<void()>>& calls,
+                            const Agreement& agreement) {
+  std::vector<int64_t> counts;
+  for (const auto& call : calls) counts.push_back(calls_per_block(seconds, call, agreement));
+  std::vector<std::vector<double>> blocks(calls.size());
+  for (int block = 0; block < kBlocks; ++block) {
+    for (size_t which = 0; which < calls.size(); ++which) {
+      agreement.start();
+      const Stopwatch watch;
+      for (int64_t i = 0; i < counts[which]; ++i) calls[which]();
+      blocks[which].push_back(watch.seconds() / static_cast<double>(counts[which]));
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& times : blocks) medians.push_back(median(std::move(times)));
+  return medians;
 }
 
 std::string short_number(double value) {
@@ -49,36 +66,25 @@ std::string padded(std::string text, size_t width) {
 
 }  // namespace
 
-double seconds_per_call(double seconds, const std::function<void()>& call) {
-  const int64_t calls = calls_per_block(seconds, call);
-  std::vector<double> blocks;
-  for (int block = 0; block < kBlocks; ++block) {
-    const Stopwatch watch;
-    for (int64_t i = 0; i < calls; ++i) call();
-    blocks.push_back(watch.seconds() / static_cast<double>(calls));
-  }
-  return median(blocks);
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
-double collective_seconds_per_call(dist::ProcessGroup& group, double seconds,
-                                   const std::function<void()>& call) {
-  // Every rank must call equally often, so a fixed number of calls says how many are to come.
-  constexpr int kFirstCalls = 5;
-  for (int i = 0; i < kFirstCalls; ++i) call();
-  Stopwatch watch;
-  for (int i = 0; i < kFirstCalls; ++i) call();
-  Tensor one = full({1}, watch.seconds() / kFirstCalls, DType::Float64);
-  group.all_reduce(one, dist::ReduceOp::Max);
-  const double slowest = std::max(one.item(), 1e-9);
-  const int64_t calls = std::max<int64_t>(1, std::llround(seconds / kBlocks / slowest));
-  std::vector<double> blocks;
-  for (int block = 0; block < kBlocks; ++block) {
-    group.barrier();
-    const Stopwatch block_watch;
-    for (int64_t i = 0; i < calls; ++i) call();
-    blocks.push_back(block_watch.seconds() / static_cast<double>(calls));
-  }
-  return median(blocks);
+std::vector<double> seconds_per_call(double seconds,
+                                     const std::vector<std::function<void()>>& calls) {
+  return measure(seconds, calls, {[](double value) { return value; }, [] {}});
+}
+
+std::vector<double> collective_seconds_per_call(dist::ProcessGroup& group, double seconds,
+                                                const std::vector<std::function<void()>>& calls) {
+  const auto slowest = [&group](double value) {
+    Tensor largest = full({1}, value, DType::Float64);
+    group.all_reduce(largest, dist::ReduceOp::Max);
+    return largest.item();
+  };
+  return measure(seconds, calls, {slowest, [&group] { group.barrier(); }});
 }
 
 void print_figure(const Figure& figure) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "apps/options.h"
 #include "apps/run_ranks.h"
@@ -22,23 +23,27 @@ struct Figure {
 
 void print_figure(const Figure& figure);
 
-/// Seconds of one call: the median over blocks of calls that take about `seconds` together.
-double seconds_per_call(double seconds, const std::function<void()>& call);
+double median(std::vector<double> values);
 
-/// The same for something that all ranks must call equally often: how often is agreed on first, and
-/// the ranks start each block together. Each rank gets its own median.
-double collective_seconds_per_call(dist::ProcessGroup& group, double seconds,
-                                   const std::function<void()>& call);
+/// Seconds of one call of each: the median over blocks of calls that take about `seconds` together.
+/// Blocks of all calls take turns, so that whatever else the machine does meets all of them alike.
+std::vector<double> seconds_per_call(double seconds,
+                                     const std::vector<std::function<void()>>& calls);
 
-/// All-reduce of 4 B, 40 KB and 25 MB against a bare loop over shared memory.
+/// The same for what all ranks must call equally often: how often is agreed on first, and the ranks
+/// start each block together. Each rank gets its own medians.
+std::vector<double> collective_seconds_per_call(dist::ProcessGroup& group, double seconds,
+                                                const std::vector<std::function<void()>>& calls);
+
+/// All-reduce of 4 B, 40 KB and 25 MB against a bare loop over shared memory, and against memcpy.
 int bench_allreduce(const BenchOptions& options);
-/// The documented step in parts, and an MLP on images against its bare matrix products.
+/// The documented step and an MLP on images, in parts, against their bare matrix products.
 int bench_step(const BenchOptions& options);
-/// Random numbers and batches from memory against memcpy.
+/// Random numbers against the bare generator, batches from memory against memcpy.
 int bench_data(const BenchOptions& options);
 /// Large linear layers, forward and backward, against the same products by the BLAS alone.
 int bench_linear(const BenchOptions& options);
-/// The documented run as a whole process: time and memory.
+/// The documented run as a whole process, beside the start of an empty one, and its memory.
 int bench_startup(const BenchOptions& options);
 
 }  // namespace lockstep::apps

@@ -4,16 +4,14 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "apps/bench.h"
-#include "apps/console.h"
 #include "core/base/error.h"
-#include "dist/available_cores.h"
 
 namespace lockstep::apps {
 namespace {
@@ -97,41 +95,44 @@ void average_share(const SharedPages& pages, int ranks, int64_t begin, int64_t e
   for (; at < end; ++at) average_block<1>(pages, ranks, factor, at);
 }
 
-double bare_seconds(dist::ProcessGroup& group, const SharedPages& pages, int64_t count,
-                    double seconds) {
+void bench_size(dist::ProcessGroup& group, const SharedPages& pages, int64_t nbytes,
+                const std::string& name, double seconds) {
+  const int rank = group.rank();
   const int ranks = group.world_size();
-  const int64_t begin = count * group.rank() / ranks;
-  const int64_t end = count * (group.rank() + 1) / ranks;
-  return collective_seconds_per_call(group, seconds, [&] {
-    pages.barrier(group.rank());
-    average_share(pages, ranks, begin, end);
-    pages.barrier(group.rank());
-  });
+  const int64_t count = nbytes / static_cast<int64_t>(sizeof(float));
+  const Tensor bucket = group.allocate({count}, DType::Float32);
+  const Tensor copy = zeros({count});
+  const auto times = collective_seconds_per_call(
+      group, seconds,
+      {[&] { group.all_reduce(bucket, dist::ReduceOp::Average); },
+       [&] {
+         pages.barrier(rank);
+         average_share(pages, ranks, count * rank / ranks, count * (rank + 1) / ranks);
+         pages.barrier(rank);
+       },
+       [&] { std::memcpy(copy.raw_data(), bucket.raw_data(), static_cast<size_t>(nbytes)); }});
+  if (rank != 0) return;
+  const double ours = times[0], bare = times[1], memcpy = times[2];
+  print_figure({concat("all-reduce of ", name, ", ", ranks, " ranks"), ours * 1e6, "us",
+                "bare loop", bare * 1e6});
+  if (nbytes < 1000) return;
+  print_figure({"", ours * 1e6, "us", "memcpy by each rank", memcpy * 1e6});
+  if (nbytes < 1'000'000) return;
+  const double gigabytes = static_cast<double>(nbytes) / 1e9;
+  print_figure(
+      {"  as algorithm bandwidth", gigabytes / ours, "GB/s", "bare loop", gigabytes / bare});
 }
 
 }  // namespace
 
 int bench_allreduce(const BenchOptions& options) {
   const int ranks = num_local_ranks(options.ranks);
-  if (ranks > std::min(dist::available_cores(), kMaxBareRanks)) {
-    Console(true).line(
-        "  not measured: more ranks than cores, where a bare loop that spins stalls");
-    return 0;
-  }
+  LOCKSTEP_CHECK_KIND(Usage, ranks <= kMaxBareRanks, "bench: --nproc ", ranks, " is more than the ",
+                      kMaxBareRanks, " ranks that can be measured");
   const SharedPages pages(ranks);
   return run_ranks(options.ranks, [&](const std::shared_ptr<dist::ProcessGroup>& group) {
     for (const auto& [nbytes, name] : kSizes) {
-      const int64_t count = nbytes / static_cast<int64_t>(sizeof(float));
-      const Tensor bucket = group->allocate({count}, DType::Float32);
-      const double ours = collective_seconds_per_call(
-          *group, options.seconds, [&] { group->all_reduce(bucket, dist::ReduceOp::Average); });
-      const double bare = bare_seconds(*group, pages, count, options.seconds);
-      if (group->rank() != 0) continue;
-      const std::string title = concat("all-reduce of ", name, ", ", ranks, " ranks");
-      print_figure({title, ours * 1e6, "us", "bare loop", bare * 1e6});
-      if (nbytes < 1'000'000) continue;
-      const double scale = static_cast<double>(nbytes) / 1e9;
-      print_figure({"  as algorithm bandwidth", scale / ours, "GB/s", "bare loop", scale / bare});
+      bench_size(*group, pages, nbytes, name, options.seconds);
     }
   });
 }

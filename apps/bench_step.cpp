@@ -18,6 +18,7 @@ constexpr int64_t kImages = 20'000;
 constexpr int64_t kPixels = 784;
 constexpr int64_t kClasses = 10;
 constexpr int64_t kImageBatch = 64;
+const std::vector<int64_t> kDocumentedLayers = {1000, 10};
 const std::vector<int64_t> kLayers = {kPixels, 256, 128, kClasses};
 
 struct Measured {
@@ -25,31 +26,10 @@ struct Measured {
   StepTimes times;     ///< of a step, on this rank
 };
 
-/// Trains a little to warm up, then for about `seconds`.
-Measured measure_steps(TrainingJob job, const std::shared_ptr<dist::ProcessGroup>& group,
-                       int64_t epochs_to_warm_up, double seconds) {
-  Console silent(false);
-  const auto run = [&](RankTraining& training, int64_t epochs) {
-    job.options.epochs = epochs;
-    TrainingLoop loop(training.parts(job, silent, nullptr));
-    group->barrier();
-    const Stopwatch watch;
-    loop.run();
-    Tensor slowest = full({1}, watch.seconds(), DType::Float64);
-    group->all_reduce(slowest, dist::ReduceOp::Max);
-    const auto steps = static_cast<double>(loop.num_steps());
-    const StepTimes& sum = loop.times();
-    return Measured{slowest.item() / steps,
-                    {sum.data / steps, sum.forward / steps, sum.backward / steps,
-                     sum.communication / steps, sum.optimizer / steps}};
-  };
-  RankTraining training(job, group);
-  const auto steps_an_epoch = static_cast<double>(
-      std::max<int64_t>(1, training.parts(job, silent, nullptr).source.batches_per_epoch()));
-  const Measured warm = run(training, epochs_to_warm_up);
-  const double epochs = seconds / (warm.seconds * steps_an_epoch);
-  return run(training, std::max<int64_t>(1, static_cast<int64_t>(epochs)));
-}
+struct Comparison {
+  Measured step;
+  Measured bare;
+};
 
 TrainingJob documented_job() {
   TrainingJob job;
@@ -99,32 +79,115 @@ void product(const Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b
                             a.size(transpose_a ? 0 : 1), 1.0f, 0.0f);
 }
 
-/// Seconds of the bare products of one step, all ranks at once: forward of every layer, then from
-/// the last to the first the weight's gradient and, but for the first, the input's.
-double bare_product_seconds(dist::ProcessGroup& group, double seconds) {
-  std::vector<BareLayer> layers;
-  for (size_t i = 0; i + 1 < kLayers.size(); ++i) {
-    layers.emplace_back(kImageBatch, kLayers[i], kLayers[i + 1]);
+/// The matrix products of one step and nothing else.
+class BareProducts {
+ public:
+  explicit BareProducts(const std::vector<int64_t>& widths, int64_t batch) {
+    for (size_t i = 0; i + 1 < widths.size(); ++i) {
+      layers_.emplace_back(batch, widths[i], widths[i + 1]);
+    }
   }
-  return collective_seconds_per_call(group, seconds, [&] {
-    for (const BareLayer& layer : layers) {
+
+  void forward() {
+    for (const BareLayer& layer : layers_) {
       product(layer.output, layer.input, false, layer.weight, true);
     }
-    for (size_t i = layers.size(); i-- > 0;) {
-      const BareLayer& layer = layers[i];
+  }
+
+  /// From the last layer to the first the weight's gradient and, but for the first, the input's.
+  void backward() {
+    for (size_t i = layers_.size(); i-- > 0;) {
+      const BareLayer& layer = layers_[i];
       product(layer.grad_weight, layer.grad_output, true, layer.input, false);
       if (i > 0) product(layer.grad_input, layer.grad_output, false, layer.weight, false);
     }
-  });
+  }
+
+ private:
+  std::vector<BareLayer> layers_;
+};
+
+/// Trains for so many epochs; each rank gets its own parts, all get the slowest rank's step.
+Measured measure_training(RankTraining& training, TrainingJob& job, dist::ProcessGroup& group,
+                          int64_t epochs) {
+  job.options.epochs = epochs;
+  Console silent(false);
+  TrainingLoop loop(training.parts(job, silent, nullptr));
+  group.barrier();
+  const Stopwatch watch;
+  loop.run();
+  Tensor slowest = full({1}, watch.seconds(), DType::Float64);
+  group.all_reduce(slowest, dist::ReduceOp::Max);
+  const auto steps = static_cast<double>(loop.num_steps());
+  const StepTimes& sum = loop.times();
+  return {.seconds = slowest.item() / steps,
+          .times = {sum.data / steps, sum.forward / steps, sum.backward / steps,
+                    sum.communication / steps, sum.optimizer / steps}};
 }
 
-void print_parts(const StepTimes& times) {
-  const std::pair<const char*, double> parts[] = {{"  data", times.data},
-                                                  {"  forward", times.forward},
-                                                  {"  backward", times.backward},
-                                                  {"  exposed communication", times.communication},
-                                                  {"  optimizer", times.optimizer}};
-  for (const auto& [name, seconds] : parts) print_figure({name, seconds * 1e6, "us", "", 0});
+Measured measure_products(BareProducts& products, dist::ProcessGroup& group, int64_t steps) {
+  Measured result;
+  group.barrier();
+  const Stopwatch watch;
+  for (int64_t step = 0; step < steps; ++step) {
+    Stopwatch part;
+    products.forward();
+    result.times.forward += part.lap() / static_cast<double>(steps);
+    products.backward();
+    result.times.backward += part.lap() / static_cast<double>(steps);
+  }
+  Tensor slowest = full({1}, watch.seconds(), DType::Float64);
+  group.all_reduce(slowest, dist::ReduceOp::Max);
+  result.seconds = slowest.item() / static_cast<double>(steps);
+  return result;
+}
+
+const Measured& median_of(std::vector<Measured>& rounds) {
+  const auto middle = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
+  std::nth_element(rounds.begin(), middle, rounds.end(),
+                   [](const Measured& a, const Measured& b) { return a.seconds < b.seconds; });
+  return *middle;
+}
+
+/// A job's step and the bare products of its layers, in rounds that take turns.
+Comparison compare(TrainingJob job, const std::vector<int64_t>& widths,
+                   const std::shared_ptr<dist::ProcessGroup>& group, double seconds) {
+  constexpr int kRounds = 7;
+  constexpr int64_t kFirstSteps = 100;
+  RankTraining training(job, group);
+  BareProducts products(widths, job.options.batch_size);
+  Console silent(false);
+  const int64_t batches =
+      std::max<int64_t>(1, training.parts(job, silent, nullptr).source.batches_per_epoch());
+  const Measured first =
+      measure_training(training, job, *group, std::max<int64_t>(1, kFirstSteps / batches));
+  const Measured first_bare = measure_products(products, *group, kFirstSteps);
+  const auto rounds_of = [&](const Measured& one, int64_t steps) {
+    const double round = one.seconds * static_cast<double>(steps) * kRounds;
+    return std::max<int64_t>(1, static_cast<int64_t>(seconds / round));
+  };
+  const int64_t epochs = rounds_of(first, batches);
+  const int64_t steps = rounds_of(first_bare, 1);
+  std::vector<Measured> trained;
+  std::vector<Measured> bare;
+  for (int round = 0; round < kRounds; ++round) {
+    trained.push_back(measure_training(training, job, *group, epochs));
+    bare.push_back(measure_products(products, *group, steps));
+  }
+  return {median_of(trained), median_of(bare)};
+}
+
+void print_parts(const Comparison& result) {
+  const StepTimes& parts = result.step.times;
+  const StepTimes& bare = result.bare.times;
+  const auto print = [](const char* name, double seconds, double limit) {
+    print_figure({name, seconds * 1e6, "us", limit > 0 ? "bare products" : "", limit * 1e6});
+  };
+  print("  data", parts.data, 0);
+  print("  forward", parts.forward, bare.forward);
+  print("  backward", parts.backward, bare.backward);
+  print("  exposed communication", parts.communication, 0);
+  print("  optimizer", parts.optimizer, 0);
 }
 
 }  // namespace
@@ -135,20 +198,20 @@ int bench_step(const BenchOptions& options) {
   return run_ranks(options.ranks, [&](const std::shared_ptr<dist::ProcessGroup>& group) {
     const bool reports = group->rank() == 0;
     const int ranks = group->world_size();
-    const Measured step = measure_steps(documented, group, 100, options.seconds * 2);
+    const Comparison step = compare(documented, kDocumentedLayers, group, options.seconds * 2);
     if (reports) {
-      print_figure({concat("documented step, ", ranks, " ranks"), step.seconds * 1e6, "us", "", 0});
-      print_parts(step.times);
+      print_figure({concat("documented step, ", ranks, " ranks"), step.step.seconds * 1e6, "us",
+                    "bare products", step.bare.seconds * 1e6});
+      print_parts(step);
     }
-    const Measured mlp = measure_steps(images, group, 1, options.seconds * 4);
-    const double bare = bare_product_seconds(*group, options.seconds * 2);
+    const Comparison mlp = compare(images, kLayers, group, options.seconds * 4);
     if (!reports) return;
-    const auto per_second = [&](double seconds) {
-      return static_cast<double>(kImageBatch * ranks) / seconds;
+    const auto per_second = [&](const Measured& measured) {
+      return static_cast<double>(kImageBatch * ranks) / measured.seconds;
     };
-    print_figure({concat("MLP 784-256-128-10, batch 64, ", ranks, " ranks"),
-                  per_second(mlp.seconds), "images/s", "bare products", per_second(bare)});
-    print_parts(mlp.times);
+    print_figure({concat("MLP 784-256-128-10, batch 64, ", ranks, " ranks"), per_second(mlp.step),
+                  "images/s", "bare products", per_second(mlp.bare)});
+    print_parts(mlp);
   });
 }
 
