@@ -5,35 +5,12 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "tests/temporary_folder.h"
+
 using namespace lockstep::dist;  // NOLINT
-
-namespace {
-
-/// A folder of its own that goes away again.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lockstep_XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  void write(const std::string& file, const std::string& text) const {
-    const std::filesystem::path path = path_ + "/" + file;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-}  // namespace
+using lockstep::test::TemporaryFolder;
 
 TEST_CASE("version 2: the smallest quota on the way to the root") {
   const TemporaryFolder mount;

@@ -27,8 +27,8 @@ void operator delete(void* block, size_t) noexcept { std::free(block); }
 namespace lockstep::dist {
 namespace {
 
-using tests::expect;
-using tests::run_ranks;
+using test::expect;
+using test::run_ranks;
 
 CollectiveCall call_of(int64_t count) {
   CollectiveCall call;

@@ -12,7 +12,7 @@
 #include "dist/distributed_data_parallel.h"
 #include "tests/ranks.h"
 
-namespace lockstep::tests {
+namespace lockstep::test {
 
 inline constexpr double kOneParameterBuckets = 1e-6;  // MiB: every parameter fills a bucket
 
@@ -112,4 +112,4 @@ inline std::shared_ptr<dist::ProcessGroup> borrow(dist::ProcessGroup& group) {
   return {std::shared_ptr<void>(), &group};
 }
 
-}  // namespace lockstep::tests
+}  // namespace lockstep::test

@@ -10,7 +10,7 @@
 #include "core/tensor.h"
 #include "dist/process_group.h"
 
-namespace lockstep::tests {
+namespace lockstep::test {
 
 /// Rank 0 of `world_size` ranks that all do what rank 0 does: averages change nothing.
 class FakeProcessGroup final : public dist::ProcessGroup {
@@ -90,4 +90,4 @@ class FakeProcessGroup final : public dist::ProcessGroup {
   std::vector<std::shared_ptr<FakeWork>> works_;
 };
 
-}  // namespace lockstep::tests
+}  // namespace lockstep::test

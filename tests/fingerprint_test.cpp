@@ -8,9 +8,9 @@
 #include "tests/ddp_models.h"
 #include "tests/ranks.h"
 
-using namespace lockstep;         // NOLINT
-using namespace lockstep::dist;   // NOLINT
-using namespace lockstep::tests;  // NOLINT
+using namespace lockstep;        // NOLINT
+using namespace lockstep::dist;  // NOLINT
+using namespace lockstep::test;  // NOLINT
 
 namespace {
 

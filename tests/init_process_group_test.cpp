@@ -12,9 +12,9 @@
 namespace lockstep::dist {
 namespace {
 
-using tests::expect;
-using tests::RankOutcome;
-using tests::TemporaryFolder;
+using test::expect;
+using test::RankOutcome;
+using test::TemporaryFolder;
 
 /// Sets environment variables for one scope.
 class Environment {
@@ -114,7 +114,7 @@ TEST_CASE("a launcher's context is used without options") {
 
 TEST_CASE("processes meet at a file, several groups one after the other") {
   const TemporaryFolder folder;
-  const auto outcomes = tests::run_rank_process_outcomes(3, [&](ProcessGroup& outer) {
+  const auto outcomes = test::run_rank_process_outcomes(3, [&](ProcessGroup& outer) {
     const std::string method = "file://" + folder.file("group");
     for (int round = 0; round < 3; ++round) {
       {
@@ -136,7 +136,7 @@ TEST_CASE("processes meet at a file, several groups one after the other") {
 }
 
 TEST_CASE("several groups over one store") {
-  tests::run_ranks(2, [store = make_memory_store()](ProcessGroup& outer) {
+  test::run_ranks(2, [store = make_memory_store()](ProcessGroup& outer) {
     std::vector<std::shared_ptr<ProcessGroup>> groups;
     for (int i = 0; i < 3; ++i) {
       groups.push_back(init_process_group({.rank = outer.rank(), .world_size = 2, .store = store}));
@@ -151,7 +151,7 @@ TEST_CASE("several groups over one store") {
 
 TEST_CASE("a rank that is claimed by two processes is refused") {
   const TemporaryFolder folder;
-  const auto outcomes = tests::run_rank_process_outcomes(2, [&](ProcessGroup& outer) {
+  const auto outcomes = test::run_rank_process_outcomes(2, [&](ProcessGroup& outer) {
     if (outer.rank() == 1) outer.barrier();  // comes second
     const auto store = make_file_store(folder.file("store"), 3);
     if (outer.rank() == 0) store->set("shm/joins/1", "1");
@@ -198,7 +198,7 @@ int count_mappings() {
 TEST_CASE("tensors outlive their group, and with the last one all shared memory is gone") {
   REQUIRE(count_mappings() == 0);
   std::vector<Tensor> kept(3);
-  tests::run_ranks(3, [&](ProcessGroup& group) {
+  test::run_ranks(3, [&](ProcessGroup& group) {
     Tensor tensor = group.allocate({1000}, DType::Float32);
     expect(tensor.data<float>()[999] == 0.0F, "not zero-filled");
     tensor.fill_(group.rank());

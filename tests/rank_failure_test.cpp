@@ -10,9 +10,9 @@
 #include "dist/launcher.h"
 #include "tests/ddp_models.h"
 
-using namespace lockstep;         // NOLINT
-using namespace lockstep::dist;   // NOLINT
-using namespace lockstep::tests;  // NOLINT
+using namespace lockstep;        // NOLINT
+using namespace lockstep::dist;  // NOLINT
+using namespace lockstep::test;  // NOLINT
 
 namespace {
 

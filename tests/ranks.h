@@ -19,8 +19,9 @@
 
 #include "core/base/error.h"
 #include "dist/process_group.h"
+#include "tests/temporary_folder.h"
 
-namespace lockstep::tests {
+namespace lockstep::test {
 
 /// How one rank ended.
 struct RankOutcome {
@@ -91,26 +92,6 @@ inline void run_ranks(int world_size, const RankFunction& function,
   const RankOutcome& outcome = outcomes[static_cast<size_t>(first)];
   throw Error(*outcome.error, concat("rank ", first, ": ", outcome.message));
 }
-
-/// A folder of this test's own, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
-    LOCKSTEP_CHECK(::mkdtemp(pattern.data()) != nullptr, "cannot make a temporary folder");
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Reads a child's outcome ("KIND message") from its pipe and reaps it.
 inline RankOutcome collect_outcome(int pid, int pipe) {
@@ -185,4 +166,4 @@ inline void run_rank_processes(int world_size, const RankFunction& function,
   }
 }
 
-}  // namespace lockstep::tests
+}  // namespace lockstep::test

@@ -7,9 +7,9 @@
 #include "tests/ddp_models.h"
 #include "tests/fake_process_group.h"
 
-using namespace lockstep;         // NOLINT
-using namespace lockstep::dist;   // NOLINT
-using namespace lockstep::tests;  // NOLINT
+using namespace lockstep;        // NOLINT
+using namespace lockstep::dist;  // NOLINT
+using namespace lockstep::test;  // NOLINT
 
 TEST_CASE("unused parameters are named at the end of this backward, and the others are told") {
   const auto group = std::make_shared<FakeProcessGroup>(2);

@@ -16,9 +16,9 @@
 #include "tests/ddp_models.h"
 #include "tests/fake_process_group.h"
 
-using namespace lockstep;         // NOLINT
-using namespace lockstep::dist;   // NOLINT
-using namespace lockstep::tests;  // NOLINT
+using namespace lockstep;        // NOLINT
+using namespace lockstep::dist;  // NOLINT
+using namespace lockstep::test;  // NOLINT
 
 namespace {
 

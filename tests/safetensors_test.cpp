@@ -2,7 +2,6 @@
 #include "core/io/safetensors.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -12,19 +11,12 @@
 #include "core/base/error.h"
 #include "core/io/file.h"
 #include "core/random.h"
+#include "tests/temporary_folder.h"
 
 using namespace lockstep;
+using lockstep::test::TemporaryFolder;
 
 namespace {
-
-/// A directory of this process's own, removed at the end.
-struct TemporaryDirectory {
-  std::filesystem::path path = std::filesystem::temp_directory_path() /
-                               ("lockstep_safetensors_" + std::to_string(::getpid()));
-  TemporaryDirectory() { std::filesystem::create_directories(path); }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
-  std::string file(const std::string& name) const { return (path / name).string(); }
-};
 
 std::vector<uint8_t> file_bytes(const std::string& header, size_t data_bytes) {
   std::vector<uint8_t> bytes(8);
@@ -53,7 +45,7 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 TEST_CASE("every dtype comes back bit for bit, whatever the order") {
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   manual_seed(1);
   const io::Metadata metadata{{"format", "lockstep"}, {"quote", "a \"b\"\n"}};
   const io::NamedTensors written{{"bytes", randint(0, 256, {3}).to(DType::UInt8)},
@@ -78,14 +70,14 @@ TEST_CASE("every dtype comes back bit for bit, whatever the order") {
 }
 
 TEST_CASE("writing leaves one file, and a failed write leaves what was there") {
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   io::save_safetensors(directory.file("a"), {{"x", ones({2})}});
   CHECK_THROWS_WITH_AS(
       io::save_safetensors(directory.file("a"), {{"x", ones({2})}, {"x", ones({2})}}),
       "save_safetensors: the name \"x\" is given twice or reserved", Error);
   CHECK(io::load_safetensors(directory.file("a")).size() == 1);
   size_t files = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory.path))
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory.path()))
     ++files;
   CHECK(files == 1);
   try {
@@ -109,7 +101,7 @@ TEST_CASE("a missing file is an input/output error that names it") {
 }
 
 TEST_CASE("a file cut at any byte is refused") {
-  const TemporaryDirectory directory;
+  const TemporaryFolder directory;
   io::save_safetensors(directory.file("a"), {{"x", ones({3})}, {"y", ones({2}, DType::Int64)}});
   const std::vector<uint8_t> whole = io::read_file(directory.file("a"));
   CHECK(refusal(whole) == "accepted");

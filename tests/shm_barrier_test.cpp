@@ -13,10 +13,10 @@ namespace lockstep::dist {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using tests::expect;
-using tests::RankOutcome;
-using tests::run_rank_outcomes;
-using tests::run_rank_process_outcomes;
+using test::expect;
+using test::RankOutcome;
+using test::run_rank_outcomes;
+using test::run_rank_process_outcomes;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -35,8 +35,8 @@ void check_error(const RankOutcome& outcome, ErrorKind kind,
 
 /// Both forms of the same run.
 template <typename Check>
-void in_both_forms(int world_size, const tests::RankFunction& function, Check check,
-                   Milliseconds timeout = tests::kRankTimeout) {
+void in_both_forms(int world_size, const test::RankFunction& function, Check check,
+                   Milliseconds timeout = test::kRankTimeout) {
   SUBCASE("threads") { check(run_rank_outcomes(world_size, function, timeout)); }
   SUBCASE("processes") { check(run_rank_process_outcomes(world_size, function, timeout)); }
 }

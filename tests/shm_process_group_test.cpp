@@ -13,9 +13,9 @@
 namespace lockstep::dist {
 namespace {
 
-using tests::expect;
-using tests::run_rank_processes;
-using tests::run_ranks;
+using test::expect;
+using test::run_rank_processes;
+using test::run_ranks;
 
 constexpr DType kDTypes[] = {DType::Float32,  DType::Float64, DType::Float16,
                              DType::BFloat16, DType::Int64,   DType::UInt8};

@@ -13,7 +13,7 @@
 namespace lockstep::dist {
 namespace {
 
-using tests::TemporaryFolder;
+using test::TemporaryFolder;
 
 void check_contract(Store& store) {
   CHECK_FALSE(store.check("a"));

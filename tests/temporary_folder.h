@@ -30,7 +30,9 @@ class TemporaryFolder {
 
   std::string path() const { return path_.string(); }
   std::string file(const std::string& name) const { return (path_ / name).string(); }
+  /// Writes folder/name, where name may have folders of its own; returns the path.
   std::string write(const std::string& name, std::span<const uint8_t> bytes) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(file(name), std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()),
                static_cast<std::streamsize>(bytes.size()));
@@ -39,9 +41,13 @@ class TemporaryFolder {
   std::string write(const std::string& name, const std::string& text) const {
     return write(name, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
   }
-  static std::vector<uint8_t> read(const std::string& path) {
+  static std::string read(const std::string& path) {
     std::ifstream stream(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  static std::vector<uint8_t> read_bytes(const std::string& path) {
+    const std::string text = read(path);
+    return {text.begin(), text.end()};
   }
 
  private:
