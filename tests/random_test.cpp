@@ -207,12 +207,13 @@ TEST_CASE("a state that no generator can have is refused and changes nothing") {
   refuses({});
   refuses(std::vector<uint8_t>(good.begin(), good.end() - 1));
   refuses(std::vector<uint8_t>(good.size(), 0));
+  const size_t words = good.size() - 4 * Generator::kStateWords;  // where the words begin
   auto all_zero = good;
-  std::fill(all_zero.end() - 4 * Generator::kStateWords, all_zero.end(), uint8_t{0});
+  all_zero.resize(words);
+  all_zero.resize(good.size());
   refuses(all_zero);
   auto beyond = good;
-  std::fill(beyond.end() - 4 * Generator::kStateWords - 4,
-            beyond.end() - 4 * Generator::kStateWords, uint8_t{255});
+  for (size_t i = words - 4; i < words; ++i) beyond[i] = 255;
   refuses(beyond);
 }
 
