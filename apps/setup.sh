@@ -109,6 +109,6 @@ build() {
   if [ $# -gt 0 ]; then
     cmake --build "build/$preset" --target "$@"
   else
-    cmake --build "build/$preset"
+    cmake --build "build/$preset" -- -k 0  # one error does not hide the others
   fi
 }

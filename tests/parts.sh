@@ -8,10 +8,11 @@ broken=()  # presets that did not build
 
 # part NAME COMMAND...: runs one part and prints how long it took.
 part() {
-  local name=$1 start=$SECONDS before=$failed minutes verdict=ok
+  local name=$1 start=$SECONDS before=$failed minutes verdict=ok not_run=false
   shift
   printf '\n== %s\n' "$name"
   "$@"
+  if [ "$not_run" = true ]; then verdict="not run"; fi
   minutes=$(awk -v s=$((SECONDS - start)) 'BEGIN { printf "%.1f", s / 60 }')
   if [ "$failed" -gt "$before" ]; then verdict=FAILED; fi
   report+=("$(printf '%-60s %6s min  %s' "$name" "$minutes" "$verdict")")
@@ -41,6 +42,7 @@ test_part() {
   local preset=$1 results=$PWD/build/$1/tests.xml total bad left_out
   if is_broken "$preset"; then
     echo "not run: the build failed"
+    not_run=true  # of part()
     return
   fi
   if is_fresh "$preset"; then
