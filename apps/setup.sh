@@ -9,7 +9,7 @@
     zlib1g-dev nlohmann-json3-dev libcli11-dev)
   test_packages=(doctest-dev libbenchmark-dev python3:python3)
   check_packages=(clang-14:clang++-14 libclang-rt-14-dev llvm-14:llvm-cov-14
-    clang-format-14:clang-format-14 binutils:objdump shellcheck:shellcheck)
+    clang-format-14:clang-format-14 binutils:objdump shellcheck:shellcheck dataset-fashion-mnist)
 }
 cmake_needed=3.25
 PATH="$PWD/build/tools/bin:$PATH"  # where a CMake lands when the distribution's is too old
