@@ -19,8 +19,9 @@ part() {
   printf '== %s: %s min, %s\n' "$name" "$minutes" "$verdict"
 }
 
+# build_part PRESET TARGET...
 build_part() {
-  if ! build "$1"; then
+  if ! build "$@"; then
     broken+=("$1")
     failed=$((failed + 1))
   fi
@@ -38,8 +39,10 @@ is_fresh() {
 # An attribute of the first element of a CTest report.
 count_in() { grep -o -m1 "$2=\"[0-9]*\"" "$1" | head -1 | grep -o '[0-9]*'; }
 
+# test_part PRESET CTEST_ARGUMENT...
 test_part() {
   local preset=$1 results=$PWD/build/$1/tests.xml total bad left_out
+  shift
   if is_broken "$preset"; then
     echo "not run: the build failed"
     not_run=true  # of part()
@@ -52,7 +55,7 @@ test_part() {
   rm -f "$results" "build/$preset/tests_passed"
   touch "build/$preset/tests_started"
   ctest --test-dir "build/$preset" -j "$(nproc)" --output-on-failure --no-tests=error \
-    --test-output-size-passed 1000000 --output-junit "$results"
+    --test-output-size-passed 1000000 --output-junit "$results" "$@"
   local status=$?
   grep -h 'SKIP: ' "build/$preset/Testing/Temporary/LastTest.log" > "build/$preset/skips"
   sort "build/$preset/skips" | uniq -c

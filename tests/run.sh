@@ -17,13 +17,15 @@ install_missing "${build_packages[@]}" "${test_packages[@]}"
 if $all; then install_missing "${check_packages[@]}"; fi
 build_as_invoker tests/run.sh "$@"
 
+threaded_tests=(tests_base tests_kernels tests_dist tests_apps tests_integration)
 part "release build" build_part release
 part "release tests" test_part release
 if $all; then
   part "dev build (address and undefined-behaviour sanitizers)" build_part dev
   part "dev tests" test_part dev
-  part "tsan build (thread sanitizer)" build_part tsan
-  part "tsan tests" test_part tsan
+  # Operations and layers run in one thread; what has threads is below and above them.
+  part "tsan build (thread sanitizer)" build_part tsan lockstep "${threaded_tests[@]}"
+  part "tsan tests" test_part tsan -LE "^core$"
   part "fuzzers" fuzz_part
   for script in tests/consumer/run.sh tests/checks/portable.sh tests/emulation/run.sh \
     tests/acceptance/*.sh; do
