@@ -59,11 +59,17 @@ void redirect(UniqueFd stderr_pipe) {
   if (null.valid()) ::dup2(null.get(), STDIN_FILENO);
 }
 
-/// Exceptions end here, as in main: nothing may unwind into the launcher's frames.
-int run_guarded(const LaunchedRank& info,
-                const std::function<int(const LaunchedRank&)>& rank_main) {
+/// Exceptions end here, as in main: nothing may unwind into the launcher's frames, whose
+/// destructors would end the other ranks.
+int run_guarded(const LaunchedRank& info, UniqueFd store_socket,
+                const std::function<int(const LaunchedRank&)>& rank_main) noexcept {
   try {
-    return rank_main(info);
+    LaunchedRank rank = info;
+    rank.store = make_launcher_store(std::move(store_socket));
+    set_rank_context({rank.rank, rank.local_rank, rank.world_size, rank.store});
+    const int code = rank_main(rank);
+    fault_point("exit", rank.rank);
+    return code;
   } catch (const Error& error) {
     std::cerr << "error: " << error.what() << std::endl;
     return exit_code(error.kind());
@@ -105,14 +111,7 @@ void RankProcess::start(const LaunchedRank& info, UniqueFd store_socket, const I
   redirect(std::move(output.write_end));
   ::sigaction(SIGCHLD, &inherited.child_action, nullptr);
   ::sigprocmask(SIG_SETMASK, &inherited.signal_mask, nullptr);
-  int code = exit_code(ErrorKind::Internal);
-  {
-    LaunchedRank rank = info;
-    rank.store = make_launcher_store(std::move(store_socket));
-    set_rank_context({rank.rank, rank.local_rank, rank.world_size, rank.store});
-    code = run_guarded(rank, rank_main);
-    fault_point("exit", info.rank);
-  }
+  const int code = run_guarded(info, std::move(store_socket), rank_main);
   // Not _exit: buffers are written and the checks that sanitizers make at exit are made. The frames
   // of the launcher below this one are never returned to.
   std::exit(code);

@@ -41,6 +41,7 @@ ShmBarrier::ShmBarrier(SharedGroup group, int rank, Milliseconds timeout)
 
 bool ShmBarrier::meet(const CallFingerprint& fingerprint, int64_t location,
                       const std::string& problem) {
+  threw_ = true;
   if (group_.failed()) throw_failure(fingerprint);
   ++number_;
   first_missing_ = 0;
@@ -52,6 +53,7 @@ bool ShmBarrier::meet(const CallFingerprint& fingerprint, int64_t location,
   if (group_.header().sleepers.load() != 0 && everyone_arrived()) group_.wake();
   if (!everyone_arrived() && !spin()) sleep_until_all(fingerprint);
   compare(fingerprint, problem);
+  threw_ = false;
   bool same_location = location != 0;
   for (int rank = 0; rank < group_.world_size(); ++rank) {
     same_location = same_location && arrival(rank).location == location;
@@ -110,6 +112,8 @@ void ShmBarrier::sleep_until_all(const CallFingerprint& fingerprint) {
 }
 
 void ShmBarrier::check_missing(const CallFingerprint& fingerprint, bool look_at_processes) {
+  std::vector<int> dead;
+  std::vector<int> left;
   for (int rank = first_missing_; rank < group_.world_size(); ++rank) {
     if (arrival(rank).number.load() == number_) continue;
     RankSlot& slot = group_.slot(rank);
@@ -121,10 +125,18 @@ void ShmBarrier::check_missing(const CallFingerprint& fingerprint, bool look_at_
     }
     if (!gone && presence != Presence::Left) continue;
     if (arrival(rank).number.load() == number_) continue;  // it arrived, then ended
+    (gone ? dead : left).push_back(rank);
+  }
+  // All that died, because any of them may be the cause.
+  if (!dead.empty()) {
     give_up(ErrorKind::PeerLost, fingerprint,
-            concat(describe_rank(group_, rank), gone ? " died" : " has left the group",
-                   gone ? "; see its own output for the reason"
-                        : "; every rank must make the same collective calls"));
+            concat(describe_ranks(group_, dead), " died; see ", dead.size() == 1 ? "its" : "their",
+                   " own output for the reason"));
+  }
+  if (!left.empty()) {
+    give_up(ErrorKind::PeerLost, fingerprint,
+            concat(describe_ranks(group_, left), left.size() == 1 ? " has" : " have",
+                   " left the group; every rank must make the same collective calls"));
   }
 }
 

@@ -31,6 +31,9 @@ class ShmBarrier {
   bool meet(const CallFingerprint& fingerprint, int64_t location = 0,
             const std::string& problem = {});
 
+  /// True if the last meeting threw: then it threw on every rank that came.
+  bool threw() const { return threw_; }
+
   /// Begins to watch the processes of all ranks, which must have joined.
   void watch_peers();
 
@@ -61,6 +64,7 @@ class ShmBarrier {
   std::chrono::nanoseconds spin_{0};
   uint32_t number_ = 0;    ///< of the last meeting
   int first_missing_ = 0;  ///< all ranks before it have arrived
+  bool threw_ = false;
 };
 
 }  // namespace lockstep::dist

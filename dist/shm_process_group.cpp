@@ -118,8 +118,8 @@ Tensor ShmProcessGroup::allocate(const Shape& shape, DType dtype) {
   std::erase_if(regions_, [](const auto& known) { return known.expired(); });
   regions_.push_back(region);
   std::byte* data = region->buffer(rank());
-  return Tensor::from_storage(Storage::borrow(data, nbytes, kCPU, std::move(region)), 0, shape,
-                              dtype);
+  const auto storage = Storage::borrow(data, nbytes, kCPU, std::move(region));
+  return Tensor::from_storage(storage, 0, shape, dtype);
 }
 
 void ShmProcessGroup::set_phase(const Phase& phase) {
@@ -137,6 +137,16 @@ int64_t ShmProcessGroup::bytes_communicated() const {
 void ShmProcessGroup::execute(CollectiveCall& call, bool waiting) {
   call.fingerprint.sequence = ++sequence_;
   barrier_->set_spin(waiting ? waiting_spin_ : background_spin_);
+  try {
+    perform(call);
+  } catch (const std::exception& error) {
+    // What fails between two meetings fails on this rank alone, which is then out of step.
+    if (!barrier_->threw()) abort(error.what());
+    throw;
+  }
+}
+
+void ShmProcessGroup::perform(CollectiveCall& call) {
   switch (call.fingerprint.collective) {
     case Collective::AllReduce:
       return all_reduce(call);
@@ -146,9 +156,7 @@ void ShmProcessGroup::execute(CollectiveCall& call, bool waiting) {
       return all_gather(call);
     case Collective::ReduceScatter:
       return reduce_scatter(call);
-    case Collective::None:
-    case Collective::Barrier:
-    case Collective::Allocate:
+    default:  // a meeting is all there is to it
       barrier_->meet(call.fingerprint, 0, call.problem);
   }
 }

@@ -40,6 +40,7 @@ class ShmProcessGroup final : public ProcessGroup {
  private:
   CollectiveCall all_reduce_call(const Tensor& tensor, ReduceOp op) const;
   void execute(CollectiveCall& call, bool waiting);
+  void perform(CollectiveCall& call);
   void all_reduce(CollectiveCall& call);
   void reduce_in_place(const CollectiveCall& call, const SharedRegion& region);
   void all_reduce_staged(CollectiveCall& call);

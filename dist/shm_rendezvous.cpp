@@ -202,7 +202,9 @@ std::shared_ptr<SharedMemory> meet_in_shared_memory(Store& store, int rank, int 
     try {
       serve(store, listener, memory, group, timeout);
     } catch (const Error& error) {  // for the ranks that have been served
-      group.fail(0, error.kind(), error.what());
+      // They have lost rank 0; but a wrong call and a missing rank are everybody's matter.
+      const bool shared = error.kind() == ErrorKind::Usage || error.kind() == ErrorKind::Timeout;
+      group.fail(0, shared ? error.kind() : ErrorKind::PeerLost, error.what());
       throw;
     }
     return memory;
