@@ -140,6 +140,14 @@ void ShmBarrier::check_missing(const CallFingerprint& fingerprint, bool look_at_
   }
 }
 
+std::vector<int> ShmBarrier::gone_ranks() const {
+  std::vector<int> gone;
+  for (int rank = 0; rank < group_.world_size(); ++rank) {
+    if (liveness_.is_gone(rank)) gone.push_back(rank);
+  }
+  return gone;
+}
+
 std::vector<int> ShmBarrier::missing_ranks() const {
   std::vector<int> missing;
   for (int rank = first_missing_; rank < group_.world_size(); ++rank) {
@@ -178,14 +186,16 @@ void ShmBarrier::give_up(ErrorKind kind, const CallFingerprint& fingerprint,
 
 void ShmBarrier::throw_failure(const CallFingerprint& fingerprint) const {
   const Failure& failure = group_.header().failure;
-  // Who reports may die while it writes: then the text stays unknown.
+  // Who reports may die while it writes. Then the text stays unknown, and those are named who had
+  // ended first: later on, ranks that have given up as well would be among them.
   const auto end = Clock::now() + std::chrono::milliseconds(200);
-  while (failure.state.load(std::memory_order_acquire) != Failure::kSet && Clock::now() < end) {
-    std::this_thread::yield();
-  }
-  if (failure.state.load(std::memory_order_acquire) != Failure::kSet) {
-    LOCKSTEP_THROW(PeerLost, prefix_, describe(fingerprint),
-                   ": a rank died while it reported why the group failed");
+  std::vector<int> dead;
+  while (failure.state.load(std::memory_order_acquire) != Failure::kSet) {
+    if (dead.empty()) dead = gone_ranks();
+    LOCKSTEP_CHECK_KIND(PeerLost, Clock::now() < end, prefix_, describe(fingerprint), ": ",
+                        dead.empty() ? "a rank" : describe_ranks(group_, dead),
+                        " died, and so did who reported it");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   const std::string text = failure.text.data();
   const std::string call =

@@ -51,6 +51,7 @@ class ShmBarrier {
   void sleep_until_all(const CallFingerprint& fingerprint);
   void check_missing(const CallFingerprint& fingerprint, bool look_at_processes);
   std::vector<int> missing_ranks() const;
+  std::vector<int> gone_ranks() const;
   void compare(const CallFingerprint& fingerprint, const std::string& problem) const;
   [[noreturn]] void give_up(ErrorKind kind, const CallFingerprint& fingerprint,
                             std::string_view text);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/fault.h"
 #include "dist/futex.h"
 #include "dist/shared_memory.h"
 
@@ -64,6 +65,7 @@ void SharedGroup::fail(int reporter, ErrorKind kind, const std::string& text) co
   Failure& failure = header().failure;
   uint32_t expected = Failure::kNone;
   if (failure.state.compare_exchange_strong(expected, Failure::kWriting)) {
+    fault_point("reporting", reporter);
     failure.kind = static_cast<int32_t>(kind);
     failure.reporter = reporter;
     const size_t length = std::min(text.size(), failure.text.size() - 1);

@@ -95,4 +95,38 @@ TEST_CASE("an error between two meetings of a queued all-reduce is the one that 
   }
 }
 
+TEST_CASE("of ranks that were started by hand, one that dies is named by the other") {
+  for (const int victim : {0, 1}) {
+    CAPTURE(victim);
+    const TemporaryFolder folder;
+    const auto rank = [&](int number) {
+      return std::vector<std::string>{
+          "train", "--rank",  std::to_string(number), "--world-size",
+          "2",     "--quiet", "--init-method",        "file://" + folder.file("meeting")};
+    };
+    const std::string dead = std::to_string(victim);
+    RunningBinary dies(rank(victim), {"LOCKSTEP_FAULT=forward:" + dead + ":kill:3"});
+    const Finished finished = run_binary(rank(1 - victim));
+    CHECK(dies.wait().status == 128 + SIGKILL);
+    CAPTURE(finished.error);
+    CHECK(finished.status == 69);
+    CHECK(contains(finished.error, "rank " + dead + " (pid "));
+    CHECK(contains(finished.error, "last phase: step 2, forward"));
+    CHECK(contains(finished.error, "all_reduce #"));
+  }
+}
+
+// The survivors knew that somebody had died while it reported, and not who.
+TEST_CASE("when the rank that reports a death dies itself, the others name both") {
+  const Finished finished =
+      run_binary({"train", "--nproc", "4", "--epochs", "1000000000", "--quiet"},
+                 {"LOCKSTEP_FAULT=forward:1:kill:9,reporting:any:kill"});
+  CAPTURE(finished.error);
+  CHECK(finished.status == 128 + SIGKILL);
+  const auto lines = lines_of(finished.error);
+  REQUIRE(lines.size() > 1);
+  CHECK(contains(lines[0], "rank 1 of 4"));
+  for (size_t i = 1; i < lines.size(); ++i) CHECK(contains(lines[i], "rank 1 (pid "));
+}
+
 }  // namespace lockstep::test

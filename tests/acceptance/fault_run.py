@@ -32,8 +32,9 @@ class Case:
     """What is done to one run."""
 
     point: str  # where; "" for a random moment
-    victim: object  # a rank, "launcher", "all", "SIGINT", "SIGTERM", or None: the fault itself acts
-    trigger: object = None  # the rank, or "launcher", that stops at the point
+    # A rank, "launcher", "all", "SIGINT", "SIGTERM"; "any": who triggers; None: the fault acts.
+    victim: object
+    trigger: object = None  # the rank, "launcher" or "any" rank that stops at the point
     count: int = 1  # the how-manieth time it comes there
     action: str = "stop"
     earlier: str = ""  # a fault that comes before, "POINT:RANK:ACTION"
@@ -54,6 +55,7 @@ class Outcome:
     status: int = 0  # as a shell sees it
     error: str = ""
     output: str = ""
+    victim: int = -1  # the rank that the blow fell on
     struck: bool = False  # the blow fell on something that was there
     seconds: float = 0.0  # from the blow to the end of the launcher
     ranks_seconds: float = 0.0  # to the end of the last rank
@@ -211,6 +213,7 @@ class Run:
         if pids is None:
             pids = [stopped] if stopped and victim == self.case.trigger else (
                 self.ranks[victim:victim + 1])
+            self.outcome.victim = self.ranks.index(pids[0]) if pids else -1
         self.outcome.struck = bool(pids) and pids[0] != 0 and not is_gone(pids[0])
         for pid in pids:
             if pid:

@@ -95,6 +95,13 @@ def cases_at_random(draw):
                    delay=draw.uniform(0.0, 0.12))
 
 
+def cases_of_a_dead_reporter():
+    """The rank that is telling the others which one died dies too."""
+    for first in ("forward:1:kill", "mid-bucket:0:kill:9", "evaluation:3:kill"):
+        for _ in range(REPEATS):
+            yield Case("reporting", "any", "any", earlier=first)
+
+
 def cases_of_silence():
     """A rank that lives and does not come: the deadline names it."""
     for point in ("rendezvous", "construction", "data-loading", "mid-bucket", "evaluation"):
@@ -114,7 +121,7 @@ def end_expected(case, outcome):
     if case.earlier_signal:
         return {128 + case.earlier_signal}, None
     if case.earlier:
-        return {128 + signal.SIGKILL}, 1
+        return {128 + signal.SIGKILL}, int(case.earlier.split(":")[1])
     if case.action == "hang":
         return {75}, case.trigger
     if case.victim is None:
@@ -137,13 +144,13 @@ def names_rank(line, rank):
     return re.search(rf"\brank {rank}\b", re.sub(r"\[rank \d+/\d+ [^\]]*\]", "", line)) is not None
 
 
-def complaints_about_survivor(line, rank, case):
+def complaints_about_survivor(line, rank, victim):
     """What is wrong with what a rank that lived on has said."""
     found = []
     if not names_rank(line, rank):
         found.append(f"a rank does not name rank {rank}: {line}")
     for other in re.findall(r"rank (\d+) \(pid", line):
-        if int(other) not in (rank, case.victim):
+        if int(other) not in (rank, victim):
             found.append(f"the wrong rank is said to be dead: {line}")
     if not re.search(r"last phase: |rendezvous|store: ", line):
         found.append(f"no last phase: {line}")
@@ -174,7 +181,7 @@ def complaints_about_names(case, outcome, rank):
     if len(lines) != WORLD_SIZE and case.point and case.point not in LATE and not case.earlier:
         found.append(f"{len(lines) - 1} of {WORLD_SIZE - 1} other ranks reported")
     for line in lines[1:]:
-        found += complaints_about_survivor(line, rank, case)
+        found += complaints_about_survivor(line, rank, outcome.victim)
     return found
 
 
@@ -215,6 +222,7 @@ def shmem_kib():
 def all_cases(seed, only):
     draw = random.Random(seed)
     cases = list(cases_at_ranks(draw)) + list(cases_at_launcher()) + list(cases_of_silence())
+    cases += cases_of_a_dead_reporter()
     cases += cases_at_random(draw)
     probe = ["unshare", "--pid", "--fork", "--mount-proc", "true"]
     refused = subprocess.run(probe, stderr=subprocess.PIPE, text=True, check=False)
