@@ -12,16 +12,30 @@
 #include "core/io/safetensors.h"
 
 namespace lockstep::apps {
+namespace {
+
+/// The model came from the weights, so advice about --model would mislead.
+void check_fits(const ModelSpec& spec, const std::string& path, const LoadedData& data) {
+  const int64_t features = data.split->train.num_features();
+  const int64_t classes = data.split->train.num_classes();
+  LOCKSTEP_CHECK_KIND(BadData, spec.inputs() == features && spec.outputs() >= classes, path,
+                      " holds the weights of ", spec.text(), ", but --data ", data.name, " has ",
+                      features, " numbers a sample and ", classes,
+                      " classes; give the data that the model was trained for");
+}
+
+}  // namespace
 
 int run_eval(const EvalOptions& options) {
   const auto state = io::load_safetensors(options.load);
   ModelSpec spec =
       options.model.empty() ? model_spec_of(state, options.load) : parse_model_spec(options.model);
   const LoadedData loaded = load_data(options.data, spec.text());
-  spec = model_for(spec.text(), loaded);
-  check_weights(state, options.load, spec);
   LOCKSTEP_CHECK_KIND(Usage, loaded.split.has_value(),
                       "eval --data synthetic: random labels have no accuracy; give real data");
+  if (options.model.empty()) check_fits(spec, options.load, loaded);
+  spec = model_for(spec.text(), loaded);
+  check_weights(state, options.load, spec);
   const bool on_test = options.split == "test";
   const data::Dataset& dataset = on_test ? loaded.split->test : loaded.split->train;
   return run_ranks(options.ranks, [&](const std::shared_ptr<dist::ProcessGroup>& group) {

@@ -2,8 +2,11 @@
 #include "apps/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "apps/number_format.h"
 #include "core/autograd.h"
+#include "core/base/error.h"
 #include "core/base/fault.h"
 #include "core/data/data_loader.h"
 #include "core/ops.h"
@@ -52,7 +55,12 @@ Evaluation evaluate(nn::Module& model, const data::Dataset& dataset, dist::Proce
   fault_point("evaluation-reduce", group.rank());
   group.all_reduce(sums, dist::ReduceOp::Sum);
   const auto samples = static_cast<double>(dataset.size());
-  return {sums.data<double>()[0] / samples, sums.data<double>()[1] / samples, dataset.size()};
+  const double total = sums.data<double>()[0];
+  LOCKSTEP_CHECK_KIND(BadData, std::isfinite(total), "evaluation: the loss is ",
+                      python_float(total),
+                      ": the weights are not finite, or too large; train "
+                      "with a lower --lr or with --clip-grad-norm 1");
+  return {total / samples, sums.data<double>()[1] / samples, dataset.size()};
 }
 
 }  // namespace lockstep::apps

@@ -1,5 +1,7 @@
 // The lockstep binary: one subcommand a file, errors caught once, exit codes as docs/cli.md lists
 // them.
+#include <fcntl.h>
+
 #include <exception>
 #include <new>
 
@@ -11,6 +13,14 @@
 
 namespace lockstep::apps {
 namespace {
+
+/// A file or pipe that is opened later must not get the number of a closed standard stream: what
+/// is printed would go into it.
+void occupy_closed_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number
+  }
+}
 
 int run(int argc, char** argv) {
   const CommandLine line = parse_command_line(argc, argv);
@@ -35,6 +45,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  apps::occupy_closed_streams();
   apps::log_to_stderr();
   try {
     return apps::run(argc, argv);

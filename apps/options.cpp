@@ -3,6 +3,7 @@
 #include "apps/options.h"
 
 #include <CLI/CLI.hpp>
+#include <utility>
 
 #include "apps/options_check.h"
 #include "apps/schedule_spec.h"
@@ -174,6 +175,26 @@ void add_bench(CLI::App& app, BenchOptions& options) {
   add_rank_options(command, options.ranks);
 }
 
+/// Refuses what parsing takes for "not given": empty values (of an unset shell variable), and the
+/// numbers that stand for a missing flag in the structs.
+void check_given(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& value : option->results()) {
+      LOCKSTEP_CHECK_KIND(Usage, !value.empty(), option->get_name(),
+                          ": the value is empty; give one, or leave the flag out");
+    }
+  }
+  const std::pair<const char*, int64_t> lowest[] = {{"--nproc", 1},      {"--threads", 1},
+                                                    {"--rank", 0},       {"--world-size", 1},
+                                                    {"--local-rank", 0}, {"--max-steps", 0}};
+  for (const auto& [name, low] : lowest) {
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option == nullptr || option->count() == 0) continue;
+    const auto value = option->as<int64_t>();
+    LOCKSTEP_CHECK_KIND(Usage, value >= low, name, " ", value, ": expected ", low, " or more");
+  }
+}
+
 /// What to print when parsing ends in help, version or an error; errors are thrown.
 std::string text_or_throw(const CLI::App& app, const CLI::ParseError& stop) {
   if (dynamic_cast<const CLI::CallForAllHelp*>(&stop) != nullptr) {
@@ -213,6 +234,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     LOCKSTEP_THROW(
         Usage, "no command given; there are train, eval, bench and info: see `lockstep --help`");
   }
+  check_given(*chosen.front());
   const std::string name = chosen.front()->get_name();
   if (name == "train") {
     line.command = Command::Train;

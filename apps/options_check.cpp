@@ -9,11 +9,16 @@
 #include "apps/number_format.h"
 #include "apps/schedule_spec.h"
 #include "core/base/error.h"
+#include "core/optim/optimizer.h"
 
 namespace lockstep::apps {
 namespace {
 
 constexpr int64_t kMaxRanks = 256;               // what the shm engine takes
+constexpr double kMinSeconds = 0.001;            // clocks count milliseconds
+constexpr double kMaxSeconds = 1e9;              // a deadline still fits into a clock
+constexpr double kMinBucketMb = 1e-6;            // a byte
+constexpr double kMaxBucketMb = 1e9;             // more than any memory
 constexpr int64_t kMaxCount = int64_t{1} << 40;  // steps, epochs, samples: far from overflow
 
 void check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
@@ -44,6 +49,9 @@ void check_rank_options(const RankOptions& options) {
   LOCKSTEP_CHECK_KIND(Usage, options.device != "cuda",
                       "--device cuda: this build has no CUDA; use --device cpu");
   check_real("--timeout", options.timeout, false);
+  LOCKSTEP_CHECK_KIND(Usage, options.timeout >= kMinSeconds && options.timeout <= kMaxSeconds,
+                      "--timeout ", python_float(options.timeout), ": expected seconds from ",
+                      python_float(kMinSeconds), " to ", python_float(kMaxSeconds));
   const bool has_rank = options.rank >= 0;
   const bool has_world = options.world_size >= 0;
   check_range("--rank", options.rank, -1, kMaxRanks - 1);
@@ -85,6 +93,29 @@ void check_optimizer(TrainOptions& options) {
       "--momentum, --dampening and --nesterov are options of --optim sgd; --optim adamw has none");
 }
 
+/// A scheduler of a throw-away optimizer finds numbers that the schedule does not take.
+void check_schedule(const TrainOptions& options) {
+  constexpr int64_t kFewestSteps = 2;  // how many a run will have is not known here
+  const ScheduleSpec spec = parse_schedule_spec(options.schedule, options.epochs);
+  Tensor weight = zeros({1});
+  weight.requires_grad_();
+  optim::SGD optimizer({{"weight", weight}}, {.lr = *options.lr});
+  try {
+    make_scheduler(spec, optimizer, kFewestSteps);
+  } catch (const Error& error) {
+    LOCKSTEP_THROW(Usage, "--schedule \"", options.schedule, "\": ", error.what());
+  }
+}
+
+/// The log is written while the other files are needed.
+void check_files(const TrainOptions& options) {
+  const std::string& log = options.json;
+  if (log.empty()) return;
+  const char* other = log == options.save ? "--save" : log == options.load ? "--load" : nullptr;
+  LOCKSTEP_CHECK_KIND(Usage, other == nullptr, "--json and ", other, " both name ", log,
+                      "; give each its own file");
+}
+
 }  // namespace
 
 void check_train_options(TrainOptions& options) {
@@ -96,9 +127,16 @@ void check_train_options(TrainOptions& options) {
   check_range("--accumulate", options.accumulate, 1, int64_t{1} << 20);
   check_range("--eval-every", options.eval_every, 0, kMaxCount);
   check_real("--bucket-cap-mb", options.bucket_cap_mb, true);
+  LOCKSTEP_CHECK_KIND(
+      Usage,
+      options.bucket_cap_mb == 0 ||
+          (options.bucket_cap_mb >= kMinBucketMb && options.bucket_cap_mb <= kMaxBucketMb),
+      "--bucket-cap-mb ", python_float(options.bucket_cap_mb), ": expected MiB from ",
+      python_float(kMinBucketMb), " to ", python_float(kMaxBucketMb), ", or 0 for the default");
   check_optimizer(options);
   if (!options.model.empty()) parse_model_spec(options.model);
-  parse_schedule_spec(options.schedule, options.epochs);
+  check_schedule(options);
+  check_files(options);
 }
 
 void check_eval_options(EvalOptions& options) {

@@ -133,6 +133,16 @@ void check_environment(const RankOptions& options) {
                       " starts ranks here, but RANK=", *env::get("RANK"),
                       " in the environment makes this process one of them; drop the flag or unset "
                       "RANK");
+  if (is_one_of_many(options)) return;
+  const auto rank = env::get("RANK");
+  const auto world_size = env::get("WORLD_SIZE");
+  LOCKSTEP_CHECK_KIND(Usage, options.nproc > 0 || rank.has_value() == world_size.has_value(),
+                      rank ? "RANK=" : "WORLD_SIZE=", rank ? *rank : *world_size,
+                      " in the environment without ", rank ? "WORLD_SIZE" : "RANK",
+                      ": a hand-started rank needs both; set it, or unset the other");
+  LOCKSTEP_CHECK_KIND(Usage, options.local_rank < 0 && options.init_method.empty(),
+                      options.local_rank < 0 ? "--init-method" : "--local-rank",
+                      " is for a hand-started rank: give --rank and --world-size too, or drop it");
 }
 
 bool is_one_of_many(const RankOptions& options) {
@@ -166,7 +176,13 @@ int run_ranks(const RankOptions& options, const RankBody& body) {
 }
 
 void print_error(const std::string& message) {
-  write_all(STDERR_FILENO, "lockstep: " + message + "\n");
+  std::string text = "lockstep: " + message + "\n";
+  // Names from files and flags may hold what would move the cursor of a terminal.
+  for (char& c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if ((code < ' ' && c != '\n') || code == 0x7f) c = '?';
+  }
+  write_all(STDERR_FILENO, text);
 }
 
 void log_to_stderr() {

@@ -1,6 +1,7 @@
 // `lockstep train`: everything that can be wrong is found before a rank starts; then each rank
 // trains, and rank 0 reports.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,14 +27,19 @@
 namespace lockstep::apps {
 namespace {
 
-/// Throws Error(Io) unless `path` can be written. Makes no file: a run that is killed right here
-/// would leave it.
-void check_can_write(const char* flag, const std::string& path) {
+/// Throws Error(Io) unless `path` can be written. Makes no file, since a run that is killed right
+/// here would leave it, and opens none, since that would wait for the reader of a pipe.
+void check_can_write(const char* flag, const std::string& path, bool may_be_device) {
   if (path.empty()) return;
-  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  int error = file >= 0 ? 0 : errno;
-  if (file >= 0) ::close(file);
-  if (error == ENOENT) {
+  struct stat status {};
+  int error = ::stat(path.c_str(), &status) == 0 ? 0 : errno;
+  if (error == 0) {
+    const bool is_folder = S_ISDIR(status.st_mode);
+    LOCKSTEP_CHECK_KIND(Io, may_be_device || is_folder || S_ISREG(status.st_mode), flag, " ", path,
+                        ": it exists and is not a regular file; choose another path");
+    const bool writable = ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+    error = is_folder ? EISDIR : writable ? 0 : errno;
+  } else if (error == ENOENT) {
     const size_t slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     error = ::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
@@ -43,9 +49,13 @@ void check_can_write(const char* flag, const std::string& path) {
 
 TrainingJob prepare(const TrainOptions& options) {
   TrainingJob job{.options = options};
-  check_can_write("--save", options.save);
-  check_can_write("--json", options.json);
-  if (!options.load.empty()) job.initial = io::load_safetensors(options.load);
+  check_can_write("--save", options.save, false);
+  check_can_write("--json", options.json, true);
+  if (!options.load.empty()) {
+    job.initial = io::load_safetensors(options.load);
+    LOCKSTEP_CHECK_KIND(BadData, !job.initial.empty(), "--load ", options.load,
+                        ": the file holds no tensors; give one that --save wrote");
+  }
   job.data = load_data(options.data, options.model);
   job.model = model_for(options.model, job.data);
   if (!job.initial.empty()) check_weights(job.initial, options.load, job.model);
@@ -83,6 +93,16 @@ RunRecord record_of(const TrainingJob& job, const dist::ProcessGroup& group) {
           .options = facts_of(job.options, job.model)};
 }
 
+/// What all ranks must agree on: the options, and how much data each one found.
+std::vector<RunFact> shared_facts(const TrainingJob& job, const RunRecord& run) {
+  std::vector<RunFact> facts = run.options;
+  if (job.data.split) {
+    facts.push_back({"data", concat(job.options.data, " of ", job.data.split->train.size(), " + ",
+                                    job.data.split->test.size(), " samples")});
+  }
+  return facts;
+}
+
 /// The run in one line: version, model and data, ranks, engine, seed, CPU path, BLAS.
 std::string headline(const TrainingJob& job, const RunRecord& run) {
   return concat("lockstep ", LOCKSTEP_VERSION_STRING, ": ", job.model.text(), " on ",
@@ -97,7 +117,7 @@ void train_rank(const TrainingJob& job, const std::shared_ptr<dist::ProcessGroup
   const TrainOptions& options = job.options;
   const bool reports = group->rank() == 0;
   const RunRecord run = record_of(job, *group);
-  if (is_one_of_many(options.ranks)) check_same_options(*group, run.options);
+  if (is_one_of_many(options.ranks)) check_same_options(*group, shared_facts(job, run));
   Console console(reports && !options.quiet);
   console.line(headline(job, run));
 

@@ -2,6 +2,7 @@
 // launcher, the environment; alone, a group of one.
 #include <unistd.h>
 
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -26,7 +27,12 @@ struct Membership {
 
 int from_environment(int given, const char* variable) {
   if (given >= 0) return given;
-  return static_cast<int>(env::get_int(variable).value_or(-1));
+  const auto set = env::get_int(variable);
+  if (!set) return -1;
+  constexpr int64_t kLargest = std::numeric_limits<int>::max();
+  LOCKSTEP_CHECK_KIND(Usage, *set >= 0 && *set <= kLargest, "environment variable ", variable, "=",
+                      *set, ": expected a whole number from 0 to ", kLargest);
+  return static_cast<int>(*set);
 }
 
 void check_backend(const std::string& backend) {

@@ -1,9 +1,11 @@
 // The binary as a user meets it: output of the documented run, help, and one clear line with the
 // documented exit code for everything that can be given wrong.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -265,6 +267,83 @@ TEST_CASE("saved weights can be loaded and trained further") {
   CHECK(loaded.output == fresh.output);
   check_refused(kBadData, {"train", "--load", first, "--model", "linear:1000,11"},
                 {first, "weight", "[11, 1000]"});
+}
+
+TEST_CASE("flags and variables of hand-started ranks are not ignored in other runs") {
+  check_refused(kUsage, {"train"}, {"RANK=0", "WORLD_SIZE"}, {"RANK=0"});
+  check_refused(kUsage, {"train"}, {"WORLD_SIZE=2", "RANK"}, {"WORLD_SIZE=2"});
+  check_refused(kUsage, {"train", "--local-rank", "1"}, {"--local-rank", "--world-size"});
+  check_refused(kUsage, {"train", "--init-method", "file:///tmp/x"}, {"--init-method", "--rank"});
+  // 2^32 + 1 and 2^32, as 32 bits, would be rank 0 of 1.
+  check_refused(kUsage, {"train"}, {"WORLD_SIZE=4294967297"}, {"RANK=0", "WORLD_SIZE=4294967297"});
+  check_refused(kUsage, {"train"}, {"RANK=4294967296"}, {"RANK=4294967296", "WORLD_SIZE=1"});
+}
+
+TEST_CASE("weights that are not finite, or of other data, have no accuracy") {
+  const TemporaryFolder folder;
+  const std::string weights = folder.file("weights.safetensors");
+  REQUIRE(run_binary({"train", "--data", "digits", "--epochs", "0", "--save", weights}).status ==
+          0);
+  std::string bytes = TemporaryFolder::read(weights);
+  const auto header = static_cast<size_t>(static_cast<unsigned char>(bytes[0])) + 8;
+  REQUIRE(bytes.size() == header + 4 * (64 * 10 + 10));
+  bytes.replace(header, 4, std::string("\0\0\xc0\x7f", 4));  // a NaN
+  folder.write("nan", bytes);
+  check_refused(kBadData, {"eval", "--data", "digits", "--load", folder.file("nan")},
+                {"loss is nan", "weights"});
+  const std::string data = "csv:" + folder.write("data.csv", small_csv());
+  check_refused(kBadData, {"eval", "--data", data, "--load", weights},
+                {weights, "linear:64,10", "3 numbers", "trained for"});
+  // One step of a huge learning rate: the loss of the step is finite, that of the test is not.
+  const std::string saved = folder.file("saved");
+  check_refused(kBadData,
+                {"train", "--data", "digits", "--lr", "1e38", "--epochs", "1", "--batch-size",
+                 "2000", "--save", saved},
+                {"evaluation", "--lr"});
+  CHECK(TemporaryFolder::read(saved).empty());
+}
+
+TEST_CASE("a file without tensors is not taken for no file, names cannot move the cursor") {
+  const TemporaryFolder folder;
+  const auto with_header = [&](const std::string& name, const std::string& json) {
+    std::string bytes(8, '\0');
+    bytes[0] = static_cast<char>(json.size());
+    return folder.write(name, bytes + json);
+  };
+  const std::string empty = with_header("empty", "{}");
+  check_refused(kBadData, {"train", "--load", empty}, {empty, "no tensors"});
+  const std::string odd =
+      with_header("odd", R"({"a\u001b[1m\nb":{"dtype":"X","shape":[0],"data_offsets":[0,0]}})");
+  check_refused(kBadData, {"train", "--load", odd}, {odd, "\"a?[1m?b\""});
+  check_refused(kIo, {"train", "--load", folder.file("a\033b")}, {"a?b"});
+}
+
+TEST_CASE("a place that cannot hold the weights is found before a rank starts") {
+  for (const char* device : {"/dev/full", "/dev/null"}) {
+    const std::vector<std::string> arguments = {"train", "--save", device};
+    check_refused(kIo, arguments, {device, "regular file"});
+    CHECK(run_binary(arguments).output.empty());
+  }
+  // Nobody reads this pipe: opening it would wait forever.
+  const TemporaryFolder folder;
+  const std::string pipe = folder.file("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  check_refused(kIo, {"train", "--save", pipe}, {pipe, "regular file"});
+  check_refused(kIo, {"train", "--epochs", "1", "--json", "/dev/full"}, {"/dev/full", "space"});
+}
+
+TEST_CASE("closed standard streams do not become the number of a file of the run") {
+  const TemporaryFolder folder;
+  const std::string log = folder.file("log");
+  const std::string command =
+      std::string("exec '") + LOCKSTEP_BINARY + "' train --epochs 3 --json '";
+  for (const char* closed : {">&-", "<&- >&-", "2>&- >/dev/null", "<&- >&- 2>&-"}) {
+    CAPTURE(closed);
+    CHECK(std::system((command + log + "' " + closed).c_str()) == 0);
+    const auto lines = lines_of(TemporaryFolder::read(log));
+    CHECK(lines.size() == 8);  // run, three steps, three epochs, end
+    for (const std::string& line : lines) CHECK(line.rfind("{\"type\":", 0) == 0);
+  }
 }
 
 }  // namespace lockstep::test

@@ -83,6 +83,62 @@ TEST_CASE("flags arrive where they belong") {
   CHECK(options.quiet);
 }
 
+/// The message with which the command line is refused as a usage error; empty when it is accepted.
+std::string refusal(const std::vector<const char*>& arguments) {
+  try {
+    parse(arguments);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::Usage);
+    return error.what();
+  }
+  return "";
+}
+
+void check_refused(const std::vector<const char*>& arguments, const std::string& part) {
+  CAPTURE(part);
+  CHECK(refusal(arguments).find(part) != std::string::npos);
+}
+
+TEST_CASE("an empty value, as of an unset shell variable, is not taken for a missing flag") {
+  for (const char* flag : {"--nproc", "--epochs", "--lr", "--seed", "--model", "--save", "--json",
+                           "--load", "--timeout", "--init-method"}) {
+    check_refused({"train", flag, ""}, std::string(flag) + ": the value is empty");
+  }
+  check_refused({"eval", "--load", "w", "--data", "digits", "--model", ""}, "--model: the value");
+}
+
+TEST_CASE("the numbers that stand for a missing flag cannot be given") {
+  check_refused({"train", "--nproc", "0"}, "--nproc 0: expected 1 or more");
+  check_refused({"train", "--threads", "0"}, "--threads 0");
+  check_refused({"train", "--max-steps", "-1"}, "--max-steps -1");
+  check_refused({"train", "--rank", "-1"}, "--rank -1");
+  check_refused({"train", "--local-rank", "-1"}, "--local-rank -1");
+  check_refused({"train", "--rank", "0", "--world-size", "-1"}, "--world-size -1");
+  check_refused({"bench", "--nproc", "0"}, "--nproc 0");
+  CHECK(parse({"train", "--max-steps", "0", "--nproc", "1"}).train.max_steps == 0);
+}
+
+TEST_CASE("values that would overflow later are refused") {
+  check_refused({"train", "--timeout", "1e300"}, "--timeout 1e+300");
+  check_refused({"train", "--timeout", "1e-9"}, "--timeout 1e-09");
+  check_refused({"train", "--bucket-cap-mb", "1e300"}, "--bucket-cap-mb 1e+300");
+  check_refused({"train", "--bucket-cap-mb", "1e-300"}, "--bucket-cap-mb 1e-300");
+  CHECK(parse({"train", "--timeout", "0.001"}).train.ranks.timeout == 0.001);
+}
+
+TEST_CASE("numbers that a schedule does not take are found before any rank starts") {
+  check_refused({"train", "--schedule", "linear:0"}, "--schedule \"linear:0\"");
+  check_refused({"train", "--schedule", "constant:2,3"}, "--schedule \"constant:2,3\"");
+  check_refused({"train", "--schedule", "onecycle:0"}, "--schedule \"onecycle:0\"");
+  CHECK(refusal({"train", "--schedule", "linear", "--epochs", "0"}).empty());
+}
+
+TEST_CASE("the log may not overwrite the weights") {
+  check_refused({"train", "--json", "a", "--save", "a"}, "--json and --save");
+  check_refused({"train", "--json", "a", "--load", "a"}, "--json and --load");
+  CHECK(refusal({"train", "--save", "a", "--load", "a"}).empty());
+}
+
 TEST_CASE("help and version are text, errors are exceptions") {
   CHECK(parse({"--help"}).command == Command::Text);
   CHECK(parse({"train", "--help"}).text.find("--accumulate") != std::string::npos);

@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/run_binary.h"
@@ -131,6 +133,26 @@ TEST_CASE("ranks that are started with different options say so on both sides") 
   CHECK(second.status == 64);
   CHECK(contains(first.error, "rank 1 was started with other options"));
   CHECK(contains(second.error, "--epochs 7 where rank 0 has --epochs 5"));
+}
+
+TEST_CASE("ranks that find different amounts of data under one name say so on both sides") {
+  const TemporaryFolder folder;
+  const std::string rows = "1,2,0\n2,1,1\n3,4,0\n1,1,1\n2,2,0\n";
+  // One path, which names another file in each process: its own standard input.
+  const auto run_with_rows = [&](const std::string& rank, const std::string& content) {
+    const std::string name = folder.write("rows" + rank, content);
+    const std::string command = std::string("exec '") + LOCKSTEP_BINARY + "' train --rank " + rank +
+                                " --world-size 2 --init-method 'file://" + folder.file("meeting") +
+                                "' --data csv:/dev/stdin <'" + name + "' >/dev/null 2>'" +
+                                folder.file("error" + rank) + "'";
+    return std::system(command.c_str());
+  };
+  std::thread other([&] { CHECK(WEXITSTATUS(run_with_rows("1", rows + rows)) == 64); });
+  CHECK(WEXITSTATUS(run_with_rows("0", rows)) == 64);
+  other.join();
+  CHECK(contains(TemporaryFolder::read(folder.file("error0")), "rank 1 was started with other"));
+  CHECK(contains(TemporaryFolder::read(folder.file("error1")),
+                 "of 8 + 2 samples where rank 0 has --data csv:/dev/stdin of 4 + 1 samples"));
 }
 
 TEST_CASE("a rank that does not come is named when the deadline passes") {

@@ -23,7 +23,10 @@ struct Range {
   uint64_t end;
 };
 
-[[noreturn]] void refuse(const std::string& name, const std::string& reason) {
+[[noreturn]] void refuse(const std::string& name, std::string reason) {
+  // The reason quotes the file, whose names may hold line ends.
+  std::replace_if(
+      reason.begin(), reason.end(), [](char c) { return c >= 0 && c < ' '; }, '?');
   LOCKSTEP_THROW(BadData, name, ": ", reason, "; expected a complete safetensors file");
 }
 
