@@ -7,6 +7,7 @@
 
 #include "apps/commands.h"
 #include "apps/console.h"
+#include "apps/first_process.h"
 #include "apps/options.h"
 #include "apps/run_ranks.h"
 #include "core/base/error.h"
@@ -46,6 +47,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   apps::occupy_closed_streams();
+  apps::end_on_signals_as_first_process();
   apps::log_to_stderr();
   try {
     return apps::run(argc, argv);

@@ -43,6 +43,7 @@ class Case:
     arguments: list = dataclasses.field(default_factory=lambda: SMALL)
     epochs: int = 2
     timeout: int = 0
+    alone: bool = False  # one hand-started rank, without a launcher
     namespace: bool = False  # as the first process of a PID namespace of its own
 
     def faults(self):
@@ -124,8 +125,9 @@ class Run:
         environment.pop("LOCKSTEP_FAULT", None)
         if case.faults():
             environment["LOCKSTEP_FAULT"] = case.faults()
-        command = [binary, "train", "--nproc", str(WORLD_SIZE), "--epochs", str(case.epochs)]
-        command += case.arguments + FILES
+        command = [binary, "train", "--epochs", str(case.epochs)] + case.arguments + FILES
+        command += ["--rank", "0", "--world-size", "1"] if case.alone else (
+            ["--nproc", str(WORLD_SIZE)])
         if case.timeout:
             command += ["--timeout", str(case.timeout)]
         if case.namespace:

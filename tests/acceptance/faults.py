@@ -114,6 +114,10 @@ def cases_in_a_namespace(draw):
         for victim in (*RANKS, "launcher", "all", "SIGINT", "SIGTERM"):
             trigger = victim if victim in RANKS else MIDDLE
             yield Case(point, victim, trigger, draw.randint(1, EVERY_RANK[point]), namespace=True)
+    for victim in ("SIGINT", "SIGTERM"):
+        for _ in range(REPEATS):
+            yield Case("", victim, delay=draw.uniform(0.05, 0.3), epochs=1_000_000, alone=True,
+                       namespace=True)
 
 
 def end_expected(case, outcome):
