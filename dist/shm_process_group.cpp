@@ -184,7 +184,7 @@ void ShmProcessGroup::reduce_in_place(const CollectiveCall& call, const SharedRe
   const int64_t slice = (share + align - 1) / align * align;
   const int64_t begin = std::min(call.count, rank() * slice);
   const int64_t count = std::min(slice, call.count - begin);
-  if (count == 0) return;
+  if (count == 0 || world_size() == 1) return;  // of one rank, every reduction is itself
   const int64_t offset =
       static_cast<std::byte*>(call.output) - region.buffer(rank()) + begin * size;
   std::array<void*, kMaxRanks> buffers;

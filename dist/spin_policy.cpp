@@ -13,7 +13,11 @@
 namespace lockstep::dist {
 namespace {
 
-constexpr std::chrono::microseconds kSpin{40};
+/// Ranks that train differ by a tenth of a millisecond now and then, and a sleeper takes as long to
+/// wake; a waiting rank yields its core to whoever wants it.
+constexpr std::chrono::microseconds kWaitingSpin{200};
+/// Behind a rank that computes, spinning costs more than it gains.
+constexpr std::chrono::microseconds kBackgroundSpin{40};
 
 }  // namespace
 
@@ -39,8 +43,8 @@ SpinPolicy spin_policy(const SharedGroup& group) {
   const double quota = cgroup_cpu_quota(text.str(), "/sys/fs/cgroup");
   if (quota > 0 && quota < cores) cores = quota;
   SpinPolicy policy;
-  if (cores >= group.world_size()) policy.waiting = kSpin;
-  if (cores >= 2 * group.world_size()) policy.background = kSpin;
+  if (cores >= group.world_size()) policy.waiting = kWaitingSpin;
+  if (cores >= 2 * group.world_size()) policy.background = kBackgroundSpin;
   return policy;
 }
 
