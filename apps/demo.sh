@@ -7,5 +7,5 @@ source apps/setup.sh
 
 install_missing "${build_packages[@]}"
 build_as_invoker apps/demo.sh "$@"
-build release lockstep demo
+build release lockstep demo lockstep_library  # the last is what `cmake --install` installs
 exec build/release/lockstep train --nproc 2 "$@"
