@@ -39,9 +39,21 @@ is_fresh() {
 # An attribute of the first element of a CTest report.
 count_in() { grep -o -m1 "$2=\"[0-9]*\"" "$1" | head -1 | grep -o '[0-9]*'; }
 
+# add_counts PRESET STATUS: what CTest reported, and the status it ended with.
+add_counts() {
+  local results=build/$1/tests.xml total bad left_out
+  total=$(count_in "$results" tests)
+  bad=$(count_in "$results" failures)
+  left_out=$(($(count_in "$results" skipped) + $(count_in "$results" disabled)))
+  if [ "$2" -ne 0 ] && [ "$bad" = 0 ]; then bad=1 total=$((total + 1)); fi
+  passed=$((passed + total - bad - left_out))
+  failed=$((failed + bad))
+  skipped=$((skipped + left_out + $(wc -l < "build/$1/skips")))
+}
+
 # test_part PRESET CTEST_ARGUMENT...
 test_part() {
-  local preset=$1 results=$PWD/build/$1/tests.xml total bad left_out
+  local preset=$1 results=$PWD/build/$1/tests.xml
   shift
   if is_broken "$preset"; then
     echo "not run: the build failed"
@@ -50,6 +62,7 @@ test_part() {
   fi
   if is_fresh "$preset"; then
     echo "passed already, and nothing has changed since"
+    add_counts "$preset" 0
     return
   fi
   rm -f "$results" "build/$preset/tests_passed"
@@ -63,13 +76,7 @@ test_part() {
     failed=$((failed + 1))
     return
   fi
-  total=$(count_in "$results" tests)
-  bad=$(count_in "$results" failures)
-  left_out=$(($(count_in "$results" skipped) + $(count_in "$results" disabled)))
-  if [ $status -ne 0 ] && [ "$bad" = 0 ]; then bad=1 total=$((total + 1)); fi
-  passed=$((passed + total - bad - left_out))
-  failed=$((failed + bad))
-  skipped=$((skipped + left_out + $(wc -l < "build/$preset/skips")))
+  add_counts "$preset" "$status"
   if [ $status = 0 ]; then mv "build/$preset/tests_started" "build/$preset/tests_passed"; fi
 }
 
