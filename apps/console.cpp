@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "apps/number_format.h"
+#include "core/base/error.h"
 
 namespace lockstep::apps {
 namespace {
@@ -19,13 +21,19 @@ constexpr std::string_view kEraseLine = "\r\033[K";
 
 }  // namespace
 
-void write_all(int descriptor, std::string_view text) {
+bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
+    if (written <= 0) return false;
     text.remove_prefix(static_cast<size_t>(written));
   }
+  return true;
+}
+
+void write_output(std::string_view text) {
+  if (write_all(STDOUT_FILENO, text)) return;
+  LOCKSTEP_THROW(Io, "cannot write to standard output: ", std::strerror(errno));
 }
 
 Console::Console(bool enabled)
@@ -38,7 +46,7 @@ Console::~Console() { erase_bar(); }
 void Console::line(std::string_view text) {
   if (!enabled_) return;
   erase_bar();
-  write_all(STDOUT_FILENO, std::string(text) + "\n");
+  write_output(std::string(text) + "\n");
 }
 
 void Console::progress(int64_t epoch, int64_t done, int64_t total, double loss) {

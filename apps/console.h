@@ -33,7 +33,12 @@ class Console {
   std::chrono::steady_clock::time_point next_draw_;
 };
 
-/// Writes all of `text` to a file descriptor; what cannot be written is lost (a closed pipe).
-void write_all(int descriptor, std::string_view text);
+/// Writes all of `text` to a file descriptor; false when the system refused some of it (errno says
+/// why). For messages on their way out, which nobody can be told of.
+bool write_all(int descriptor, std::string_view text);
+
+/// Writes results to standard output: a result that was lost must not look like success.
+/// throws Error(Io)
+void write_output(std::string_view text);
 
 }  // namespace lockstep::apps

@@ -27,7 +27,7 @@ int run(int argc, char** argv) {
   const CommandLine line = parse_command_line(argc, argv);
   switch (line.command) {
     case Command::Text:
-      write_all(1, line.text);
+      write_output(line.text);
       return 0;
     case Command::Train:
       return run_train(line.train);

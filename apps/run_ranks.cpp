@@ -107,7 +107,10 @@ class FailureReport {
     if (result.exit_status == 0) return;
     if (result.failed_rank >= 0) {
       const std::string& own = errors_[static_cast<size_t>(result.failed_rank)];
-      if (!own.empty()) return write_all(STDERR_FILENO, own);
+      if (!own.empty()) {
+        write_all(STDERR_FILENO, own);
+        return;
+      }
     }
     print_error(result.reason);
     for (const std::string& seen : errors_) write_all(STDERR_FILENO, seen);

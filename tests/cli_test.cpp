@@ -346,4 +346,17 @@ TEST_CASE("closed standard streams do not become the number of a file of the run
   }
 }
 
+TEST_CASE("results that standard output refuses are an error, not a success") {
+  const std::string binary = std::string("'") + LOCKSTEP_BINARY + "'";
+  for (const char* arguments : {" train", " info", " --help"}) {
+    CAPTURE(arguments);
+    const int status = std::system((binary + arguments + " > /dev/full 2> /dev/null").c_str());
+    CHECK(WEXITSTATUS(status) == kIo);
+  }
+}
+
+TEST_CASE("a device that has no end is not read") {
+  check_refused(kIo, {"train", "--data", "csv:/dev/zero"}, {"/dev/zero", "device"});
+}
+
 }  // namespace lockstep::test

@@ -125,6 +125,8 @@ std::vector<uint8_t> read_file(const std::string& path) {
   struct stat status {};
   if (::fstat(file.fd(), &status) != 0) fail("read", path, errno);
   if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
+  LOCKSTEP_CHECK_KIND(Io, S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode), "cannot read ", path,
+                      ": it is a device, which may have no end; give a file or a pipe");
   std::vector<uint8_t> bytes(static_cast<size_t>(std::max<off_t>(status.st_size, 0)));
   size_t filled = 0;
   while (true) {
