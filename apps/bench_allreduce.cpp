@@ -1,6 +1,6 @@
-// All-reduce through the engine, and beside it the least that any engine must do: each rank adds up
-// its share of all ranks' buffers in shared memory and writes it to all, between two barriers that
-// spin.
+// All-reduce through the engine, and beside it the least that any engine must do: each rank
+// averages its share of all ranks' buffers in shared memory and writes it to all, between two
+// barriers that spin; and memcpy of as many bytes.
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -12,6 +12,7 @@
 
 #include "apps/bench.h"
 #include "core/base/error.h"
+#include "kernels/rank_reduce.h"
 
 namespace lockstep::apps {
 namespace {
@@ -72,27 +73,16 @@ class SharedPages {
   void* base_;
 };
 
-/// The average over ranks of `Count` elements from `at` on, into every rank's buffer. A constant
-/// count: then -O2 vectorises the loop as well.
-template <int64_t Count>
-void average_block(const SharedPages& pages, int ranks, float factor, int64_t at) {
-  std::array<float, Count> sum{};
-  for (int rank = 0; rank < ranks; ++rank) {
-    const float* in = pages.buffer(rank) + at;
-    for (int64_t i = 0; i < Count; ++i) sum[static_cast<size_t>(i)] += in[i] * factor;
+/// The rank's share of the average, from every rank's buffer into every rank's buffer.
+void average_share(const SharedPages& pages, int rank, int ranks, int64_t count) {
+  const int64_t begin = count * rank / ranks;
+  std::array<void*, kMaxBareRanks> buffers;
+  for (int other = 0; other < ranks; ++other) {
+    buffers[static_cast<size_t>(other)] = pages.buffer(other) + begin;
   }
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::memcpy(pages.buffer(rank) + at, sum.data(), sizeof sum);
-  }
-}
-
-/// The same for elements [begin, end), the rank's share.
-void average_share(const SharedPages& pages, int ranks, int64_t begin, int64_t end) {
-  constexpr int64_t kBlock = 256;  // floats that stay in the first cache for all ranks
-  const float factor = 1.0f / static_cast<float>(ranks);
-  int64_t at = begin;
-  for (; at + kBlock <= end; at += kBlock) average_block<kBlock>(pages, ranks, factor, at);
-  for (; at < end; ++at) average_block<1>(pages, ranks, factor, at);
+  kernels::cpu::rank_reduce<float>(buffers.data(), buffers.data(), ranks, ranks,
+                                   count * (rank + 1) / ranks - begin,
+                                   kernels::RankReduceOp::Average);
 }
 
 void bench_size(dist::ProcessGroup& group, const SharedPages& pages, int64_t nbytes,
@@ -107,7 +97,7 @@ void bench_size(dist::ProcessGroup& group, const SharedPages& pages, int64_t nby
       {[&] { group.all_reduce(bucket, dist::ReduceOp::Average); },
        [&] {
          pages.barrier(rank);
-         average_share(pages, ranks, count * rank / ranks, count * (rank + 1) / ranks);
+         average_share(pages, rank, ranks, count);
          pages.barrier(rank);
        },
        [&] { std::memcpy(copy.raw_data(), bucket.raw_data(), static_cast<size_t>(nbytes)); }});
