@@ -2,6 +2,7 @@
 // store. A rank that throws aborts the group, so that no other one waits for it.
 #pragma once
 
+#include <doctest/doctest.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -83,14 +84,24 @@ inline std::vector<RankOutcome> run_rank_outcomes(int world_size, const RankFunc
   return outcomes;
 }
 
-/// Ranks as threads; throws the first error.
+/// One assertion a rank; the ranks named in `order` first, as the cause stands above what it
+/// caused.
+inline void require_ok(const std::vector<RankOutcome>& outcomes, const std::vector<size_t>& order) {
+  const auto require_rank = [&](size_t rank) {
+    const RankOutcome& outcome = outcomes[rank];
+    REQUIRE_MESSAGE(outcome.ok(), "rank ", rank, ", signal ", outcome.signal, ": ",
+                    outcome.message);
+  };
+  for (const size_t rank : order) require_rank(rank);
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) require_rank(rank);
+}
+
+/// Ranks as threads, each of which must succeed.
 inline void run_ranks(int world_size, const RankFunction& function,
                       dist::Milliseconds timeout = kRankTimeout) {
   int first = -1;
   const auto outcomes = run_rank_outcomes(world_size, function, timeout, &first);
-  if (first < 0) return;
-  const RankOutcome& outcome = outcomes[static_cast<size_t>(first)];
-  throw Error(*outcome.error, concat("rank ", first, ": ", outcome.message));
+  require_ok(outcomes, first < 0 ? std::vector<size_t>{} : std::vector{static_cast<size_t>(first)});
 }
 
 /// Reads a child's outcome ("KIND message") from its pipe and reaps it.
@@ -147,23 +158,17 @@ inline std::vector<RankOutcome> run_rank_process_outcomes(
   return outcomes;
 }
 
-/// Ranks as forked processes; throws the first error by rank, a killed rank before all.
+/// Ranks as forked processes, each of which must succeed. What a rank reports of another's failure
+/// is PeerLost; the cause is a signal or any other kind.
 inline void run_rank_processes(int world_size, const RankFunction& function,
                                dist::Milliseconds timeout = kRankTimeout) {
   const auto outcomes = run_rank_process_outcomes(world_size, function, timeout);
+  std::vector<size_t> causes;
   for (size_t rank = 0; rank < outcomes.size(); ++rank) {
-    LOCKSTEP_CHECK(outcomes[rank].signal == 0, "rank ", rank, " was killed by signal ",
-                   outcomes[rank].signal);
+    const RankOutcome& outcome = outcomes[rank];
+    if (!outcome.ok() && outcome.error != ErrorKind::PeerLost) causes.push_back(rank);
   }
-  // What a rank reports of another's failure is PeerLost; the cause is any other kind.
-  for (const bool causes : {true, false}) {
-    for (size_t rank = 0; rank < outcomes.size(); ++rank) {
-      const RankOutcome& outcome = outcomes[rank];
-      if (!outcome.ok() && (*outcome.error != ErrorKind::PeerLost) == causes) {
-        throw Error(*outcome.error, concat("rank ", rank, ": ", outcome.message));
-      }
-    }
-  }
+  require_ok(outcomes, causes);
 }
 
 }  // namespace lockstep::test
