@@ -54,7 +54,7 @@ function(lockstep_select_sources out)
     list(FILTER list EXCLUDE REGEX "gemm_eigen\\.cpp$")
   endif()
   if(LOCKSTEP_EMULATION)  # the CUDA sources, compiled as C++
-    list(FILTER list EXCLUDE REGEX "no_cuda\\.cpp$")
+    list(FILTER list EXCLUDE REGEX "(no_cuda|_dlopen_cuda)\\.cpp$")
     foreach(source ${list})
       if(source MATCHES "\\.cu$")
         set_source_files_properties(${source} PROPERTIES LANGUAGE CXX

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/stream.h"
+
 namespace lockstep::kernels::cpu {
 
 /// output = max(input, 0); NaN stays NaN. output may be input.
@@ -24,3 +26,18 @@ template <typename T>
 void gelu_backward(T* grad_input, const T* grad_output, const T* input, int64_t n, bool accumulate);
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+template <typename T>
+void relu_forward(T* output, const T* input, int64_t n, Stream stream);
+template <typename T>
+void relu_backward(T* grad_input, const T* grad_output, const T* output, int64_t n, bool accumulate,
+                   Stream stream);
+template <typename T>
+void gelu_forward(T* output, const T* input, int64_t n, Stream stream);
+template <typename T>
+void gelu_backward(T* grad_input, const T* grad_output, const T* input, int64_t n, bool accumulate,
+                   Stream stream);
+
+}  // namespace lockstep::kernels::cuda

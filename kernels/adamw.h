@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/base/cpu.h"
+#include "kernels/stream.h"
 
 namespace lockstep::kernels::cpu {
 
@@ -53,3 +54,12 @@ void adamw(const AdamWParameter<double>& parameter, const AdamWFactors& factors)
 }  // namespace avx2
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+/// As cpu's, without fused multiply-adds; one launch for up to 128 parameters.
+template <typename T>
+void adamw(std::span<const cpu::AdamWParameter<T>> parameters, const cpu::AdamWScalars& scalars,
+           Stream stream);
+
+}  // namespace lockstep::kernels::cuda

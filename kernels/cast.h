@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "kernels/stream.h"
 
 namespace lockstep::kernels::cpu {
 
@@ -28,3 +29,11 @@ int64_t from_float_avx2(Half* destination, const float* source, int64_t n);
 int64_t from_float_avx2(BFloat16* destination, const float* source, int64_t n);
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+/// As above, bit for bit except for the payload of NaN.
+void convert(void* destination, DType destination_dtype, const void* source, DType source_dtype,
+             int64_t n, Stream stream);
+
+}  // namespace lockstep::kernels::cuda

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "kernels/bad_index.h"
+#include "kernels/stream.h"
 
 namespace lockstep::kernels::cpu {
 
@@ -31,3 +33,19 @@ void cross_entropy_backward(T* grad_logits, const accumulate_t<T>* saved_grad,
                             bool per_sample, bool accumulate);
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+/// As cpu's, except that a target out of range is recorded in `bad` and counts as one that is
+/// ignored.
+template <typename T>
+void cross_entropy_forward(accumulate_t<T>* loss, accumulate_t<T>* grad_logits, BadIndex* bad,
+                           const T* logits, const int64_t* targets,
+                           const accumulate_t<T>* class_weights, int64_t n, int64_t classes,
+                           const cpu::CrossEntropyScalars& scalars, Stream stream);
+template <typename T>
+void cross_entropy_backward(T* grad_logits, const accumulate_t<T>* saved_grad,
+                            const accumulate_t<T>* grad_loss, int64_t n, int64_t classes,
+                            bool per_sample, bool accumulate, Stream stream);
+
+}  // namespace lockstep::kernels::cuda

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/stream.h"
+
 namespace lockstep::kernels::cpu {
 
 /// mask[i] = uniform[i] < keep, where uniform[i] is the 53-bit fraction of the word pair
@@ -19,3 +21,19 @@ void dropout_backward(T* grad_input, const T* grad_output, const uint8_t* mask, 
                       double keep, bool accumulate);
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+// The words come from Philox4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3,
+// SC 2011): key `seed`, and counter `offset` + i / 4 for the elements 4 (i / 4) to 4 (i / 4) + 3.
+// Any thread can compute any of them, so nothing depends on the launch.
+
+/// mask[i] = word[i] < keep * 2^32; output[i] = input[i] * (mask[i] / keep)
+template <typename T>
+void dropout_forward(T* output, uint8_t* mask, const T* input, int64_t n, double keep,
+                     uint64_t seed, uint64_t offset, Stream stream);
+template <typename T>
+void dropout_backward(T* grad_input, const T* grad_output, const uint8_t* mask, int64_t n,
+                      double keep, bool accumulate, Stream stream);
+
+}  // namespace lockstep::kernels::cuda

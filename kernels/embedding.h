@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "kernels/bad_index.h"
+#include "kernels/stream.h"
 
 namespace lockstep::kernels::cpu {
 
@@ -23,3 +25,18 @@ void embedding_backward(T* grad_weight, accumulate_t<T>* sums, const T* grad_out
                         bool accumulate);
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+/// As cpu's, except that an index out of range is recorded in `bad` and gives a row of zeros.
+template <typename T>
+void embedding_forward(T* output, BadIndex* bad, const T* weight, const int64_t* indices, int64_t n,
+                       int64_t rows, int64_t width, Stream stream);
+
+/// In the order of i, in accumulate_t<T>, rounded once; needs no scratch. Compares all pairs of
+/// indices: n^2 / 2 comparisons. Indices out of range are skipped.
+template <typename T>
+void embedding_backward(T* grad_weight, const T* grad_output, const int64_t* indices, int64_t n,
+                        int64_t rows, int64_t width, bool accumulate, Stream stream);
+
+}  // namespace lockstep::kernels::cuda

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "kernels/stream.h"
 
 namespace lockstep::kernels::cpu {
 
@@ -33,3 +34,23 @@ void layer_norm_backward_input(T* grad_input, const T* grad_output, const T* inp
                                int64_t rows, int64_t n, bool accumulate);
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+template <typename T>
+void layer_norm_forward(T* output, accumulate_t<T>* mean, accumulate_t<T>* rstd, const T* input,
+                        const T* weight, const T* bias, int64_t rows, int64_t n, double eps,
+                        Stream stream);
+template <typename T>
+void layer_norm_backward_bias(T* grad_bias, const T* grad_output, int64_t rows, int64_t n,
+                              bool accumulate, Stream stream);
+template <typename T>
+void layer_norm_backward_weight(T* grad_weight, const T* grad_output, const T* input,
+                                const accumulate_t<T>* mean, const accumulate_t<T>* rstd,
+                                int64_t rows, int64_t n, bool accumulate, Stream stream);
+template <typename T>
+void layer_norm_backward_input(T* grad_input, const T* grad_output, const T* input, const T* weight,
+                               const accumulate_t<T>* mean, const accumulate_t<T>* rstd,
+                               int64_t rows, int64_t n, bool accumulate, Stream stream);
+
+}  // namespace lockstep::kernels::cuda

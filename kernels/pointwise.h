@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "kernels/stream.h"
 
 namespace lockstep::kernels::cpu {
 
@@ -24,3 +25,15 @@ template <typename T>
 void mul(T* output, const T* input, int64_t n, double factor, bool accumulate);
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+void fill(void* destination, DType dtype, double value, int64_t n, Stream stream);
+template <typename T>
+void fill_or_add(T* destination, int64_t n, double value, bool accumulate, Stream stream);
+template <typename T>
+void add(T* output, const T* a, const T* b, int64_t n, Stream stream);
+template <typename T>
+void mul(T* output, const T* input, int64_t n, double factor, bool accumulate, Stream stream);
+
+}  // namespace lockstep::kernels::cuda

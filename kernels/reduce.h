@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "kernels/stream.h"
 
 namespace lockstep::kernels::cpu {
 
@@ -22,3 +23,20 @@ template <typename T>
 void column_sum(T* sums, const T* input, int64_t rows, int64_t columns, bool accumulate);
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+/// output[0] = factor * sum_i input[i], rounded once: the mean for a factor of 1 / n. The sum stays
+/// on the device, so that nobody waits for it.
+template <typename T>
+void sum(T* output, const T* input, int64_t n, double factor, Stream stream);
+
+/// result[0] = sum_i input[i]^2
+template <typename T>
+void sum_of_squares(double* result, const T* input, int64_t n, Stream stream);
+
+template <typename T>
+void column_sum(T* sums, const T* input, int64_t rows, int64_t columns, bool accumulate,
+                Stream stream);
+
+}  // namespace lockstep::kernels::cuda

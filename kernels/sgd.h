@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/base/cpu.h"
+#include "kernels/stream.h"
 
 namespace lockstep::kernels::cpu {
 
@@ -40,3 +41,12 @@ void sgd(const SgdParameter<double>* parameters, int64_t count, const SgdScalars
 }  // namespace avx2
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+/// As cpu's, without fused multiply-adds; one launch for up to 128 parameters.
+template <typename T>
+void sgd(std::span<const cpu::SgdParameter<T>> parameters, const cpu::SgdScalars& scalars,
+         Stream stream);
+
+}  // namespace lockstep::kernels::cuda

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/stream.h"
+
 namespace lockstep::kernels::cpu {
 
 /// output[r, c] = exp(input[r, c] - max) / sum exp(input[r, :] - max); [rows, n]
@@ -25,3 +27,18 @@ void log_softmax_backward(T* grad_input, const T* grad_output, const T* output, 
                           int64_t n, bool accumulate);
 
 }  // namespace lockstep::kernels::cpu
+
+namespace lockstep::kernels::cuda {
+
+template <typename T>
+void softmax_forward(T* output, const T* input, int64_t rows, int64_t n, Stream stream);
+template <typename T>
+void softmax_backward(T* grad_input, const T* grad_output, const T* output, int64_t rows, int64_t n,
+                      bool accumulate, Stream stream);
+template <typename T>
+void log_softmax_forward(T* output, const T* input, int64_t rows, int64_t n, Stream stream);
+template <typename T>
+void log_softmax_backward(T* grad_input, const T* grad_output, const T* output, int64_t rows,
+                          int64_t n, bool accumulate, Stream stream);
+
+}  // namespace lockstep::kernels::cuda

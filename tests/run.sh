@@ -27,8 +27,8 @@ if $all; then
   part "tsan build (thread sanitizer)" build_part tsan lockstep "${threaded_tests[@]}"
   part "tsan tests" test_part tsan -LE "^core$"
   part "fuzzers" fuzz_part
-  for script in tests/consumer/run.sh tests/checks/portable.sh tests/emulation/run.sh \
-    tests/acceptance/*.sh; do
+  for script in tests/consumer/run.sh tests/checks/portable.sh tests/checks/cuda_build.sh \
+    tests/emulation/run.sh tests/acceptance/*.sh; do
     if [ -x "$script" ]; then part "$script" script_part "$script"; fi
   done
 fi

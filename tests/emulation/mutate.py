@@ -67,11 +67,9 @@ class Project:
         self.source = ROOT / "build/mutants/source"
         self.build = ROOT / "build/mutants" / ("self" if arguments.self else arguments.variant)
         copy_tree(self.source)
-        project = "tests/emulation" if arguments.self else "."
-        self.run(["cmake", "-S", str(self.source / project), "-B", str(self.build), "-G", "Ninja",
+        self.run(["cmake", "-S", str(self.source / "tests/emulation"), "-B", str(self.build), "-G", "Ninja",
                   "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1 -DNDEBUG",
-                  f"-DLOCKSTEP_EMULATION={'' if arguments.self else arguments.variant}"], 300)
+                  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1 -DNDEBUG"], 300)
         self.tests = self.find_tests()
 
     def run(self, command, timeout, **environment):
@@ -83,9 +81,9 @@ class Project:
         return done.returncode, done.stdout + done.stderr
 
     def find_tests(self):
-        """The tests that run kernels: names of CTest tests and of the targets behind them."""
-        pattern = "^emulation_(executor|runtime)_check_test$" if self.arguments.self else \
-            self.arguments.tests
+        """The tests that run kernels: names of CTest tests, which are those of their targets."""
+        stem = "(executor|runtime)" if self.arguments.self else self.arguments.tests
+        pattern = f"^emulation_{stem}_{self.arguments.variant}_test$"
         _, listing = self.run(["ctest", "--test-dir", str(self.build), "-N", "-R", pattern], 60)
         names = re.findall(r"Test +#\d+: (\S+)", listing)
         if not names:
@@ -93,8 +91,7 @@ class Project:
         return names
 
     def compile(self):
-        targets = [t if self.arguments.self else t + "_test" for t in self.tests]
-        return self.run(["ninja", "-C", str(self.build)] + targets, 1800)
+        return self.run(["ninja", "-C", str(self.build)] + self.tests, 1800)
 
     def test(self):
         """Returns "" when all pass, else what noticed; and the output."""
@@ -138,7 +135,7 @@ def parse_arguments():
     parser.add_argument("--sample", type=int, help="plant this many bugs, chosen at random")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--files", nargs="*", help="sources, relative to the root")
-    parser.add_argument("--tests", default="cuda", help="regular expression of CTest names")
+    parser.add_argument("--tests", default="cuda_.*", help="regular expression of the tests' stems")
     parser.add_argument("--variant", default="check", choices=["plain", "asan", "check"])
     parser.add_argument("--self", action="store_true", help="the emulator's own kernels")
     parser.add_argument("--list", action="store_true")
