@@ -58,12 +58,12 @@ void expect_no_allocation(dist::ProcessGroup& group, int warm_up,
                           const std::function<void()>& step) {
   for (int i = 0; i < warm_up; ++i) step();
   const Counts before = counts(group);
-  for (int i = 0; i < 50; ++i) step();
+  for (int i = 0; i < 20; ++i) step();
   const Counts after = counts(group);
   expect(after.allocations == before.allocations, after.allocations - before.allocations,
-         " allocations in 50 steps");
+         " allocations in 20 steps");
   expect(after.misses == before.misses, after.misses - before.misses,
-         " tensors with new memory in 50 steps");
+         " tensors with new memory in 20 steps");
 }
 
 bool is_skipped() {
