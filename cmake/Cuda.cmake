@@ -1,5 +1,6 @@
-# With LOCKSTEP_CUDA, the target lockstep_cuda_kernels: the CUDA sources of kernels/ compiled by nvcc
-# for GPUs, warnings being errors. tests/checks/cuda_build.sh builds it and looks at what ptxas says.
+# With LOCKSTEP_CUDA, the target lockstep_cuda_kernels: the CUDA sources of kernels/ compiled by
+# nvcc for GPUs, warnings being errors. tests/checks/cuda_build.sh builds it and looks at what ptxas
+# says.
 option(LOCKSTEP_CUDA "Compile the CUDA kernels with nvcc (target lockstep_cuda_kernels)" OFF)
 set(LOCKSTEP_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities, as in 80;90")
 if(NOT LOCKSTEP_CUDA OR LOCKSTEP_EMULATION)

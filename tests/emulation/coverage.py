@@ -27,7 +27,8 @@ def run(command, **options):
 
 
 def build_and_test(build, arguments):
-    run(["cmake", "-S", ROOT / "tests/emulation", "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+    run(["cmake", "-S", ROOT / "tests/emulation", "-B", build, "-G", "Ninja",
+         "-DCMAKE_BUILD_TYPE=Debug",
          "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1 --coverage", "-DCMAKE_CXX_COMPILER_LAUNCHER="])
     stem = "(executor|runtime|planted|pool|death|cublas)" if arguments.self else arguments.tests
     pattern = f"^emulation_{stem}_{arguments.variant}_test$"

@@ -67,8 +67,8 @@ class Project:
         self.source = ROOT / "build/mutants/source"
         self.build = ROOT / "build/mutants" / ("self" if arguments.self else arguments.variant)
         copy_tree(self.source)
-        self.run(["cmake", "-S", str(self.source / "tests/emulation"), "-B", str(self.build), "-G", "Ninja",
-                  "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+        self.run(["cmake", "-S", str(self.source / "tests/emulation"), "-B", str(self.build),
+                  "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
                   "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1 -DNDEBUG"], 300)
         self.tests = self.find_tests()
 
